@@ -1,0 +1,227 @@
+"""Diagnostics: a code, its facts, and where in a text it arose; rendered with carets."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from gerules.errors.table import ErrorCode
+
+Severity = Literal["error", "warning"]
+
+_EXCERPT_COLUMNS = 110
+"""Longest source line shown whole; a longer one is cut around the caret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text that came from outside, with the name a user knows it by."""
+
+    name: str
+    text: str
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """Return the 1-based line and column of a character offset."""
+        offset = max(0, min(offset, len(self.text)))
+        line = self.text.count("\n", 0, offset) + 1
+        return line, offset - (self.text.rfind("\n", 0, offset) + 1) + 1
+
+    def line(self, number: int) -> str:
+        """Return the text of a 1-based line, without its end; empty when there is no such line."""
+        lines = self.text.split("\n")
+        return lines[number - 1].rstrip("\r") if 0 < number <= len(lines) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of characters in a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """The characters the span covers."""
+        return self.source.text[self.start : self.end]
+
+    def __str__(self) -> str:
+        line, column = self.source.line_column(self.start)
+        return f"{self.source.name}:{line}:{column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One fault (or warning): which code, with which facts, and where.
+
+    `place` names the place in words when there is no text to point at, such as a file or a node.
+    """
+
+    code: ErrorCode
+    facts: Mapping[str, object] = field(default_factory=dict[str, object])
+    span: Span | None = None
+    place: str = ""
+    notes: tuple[str, ...] = ()
+    severity: Severity = "error"
+
+    @property
+    def message(self) -> str:
+        """The code's message with the facts filled in."""
+        return _fill(self.code.message, self.facts)
+
+    @property
+    def hint(self) -> str:
+        """The remedy, with the facts filled in."""
+        return _fill(self.code.hint, self.facts)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the diagnostic as plain values, for `--json`."""
+        out: dict[str, object] = {
+            "code": self.code.code,
+            "slug": self.code.slug,
+            "severity": self.severity,
+            "message": self.message,
+            "hint": self.hint,
+        }
+        if self.span is not None:
+            line, column = self.span.source.line_column(self.span.start)
+            out["file"], out["line"], out["column"] = self.span.source.name, line, column
+        if self.place:
+            out["place"] = self.place
+        if self.notes:
+            out["notes"] = list(self.notes)
+        return out
+
+
+class GerulesError(Exception):
+    """What gerules raises for a fault of its input; carries every fault found, not only the first.
+
+    Subclasses name the floor it came from. `diagnostics` is never empty.
+    """
+
+    exit_code: ClassVar[int] = 1
+    diagnostics: tuple[Diagnostic, ...]
+
+    def __init__(
+        self,
+        code: ErrorCode | Sequence[Diagnostic],
+        *,
+        span: Span | None = None,
+        place: str = "",
+        notes: Iterable[str] = (),
+        **facts: object,
+    ) -> None:
+        if isinstance(code, ErrorCode):
+            self.diagnostics = (Diagnostic(code, facts, span, place, tuple(notes)),)
+        else:
+            self.diagnostics = tuple(code)
+        super().__init__(render(self.diagnostics))
+
+    @property
+    def code(self) -> str:
+        """The code of the first fault."""
+        return self.diagnostics[0].code.code
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.diagnostics,))
+
+
+class Faults:
+    """Collects faults so that all of one input are reported together.
+
+    >>> from gerules.errors import table
+    >>> faults = Faults()
+    >>> faults.add(table.UNDEFINED_NAME, name="d")
+    >>> len(faults)
+    1
+    """
+
+    def __init__(self) -> None:
+        self._items: list[Diagnostic] = []
+
+    def add(
+        self,
+        code: ErrorCode,
+        *,
+        span: Span | None = None,
+        place: str = "",
+        notes: Iterable[str] = (),
+        severity: Severity = "error",
+        **facts: object,
+    ) -> None:
+        """Record one fault."""
+        self._items.append(Diagnostic(code, facts, span, place, tuple(notes), severity))
+
+    def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Record faults found elsewhere."""
+        self._items.extend(diagnostics)
+
+    def __len__(self) -> int:
+        return sum(1 for item in self._items if item.severity == "error")
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All that was recorded, warnings included, in the order found."""
+        return tuple(self._items)
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """The warnings alone."""
+        return tuple(item for item in self._items if item.severity == "warning")
+
+    def raise_if_any(self, kind: type[GerulesError] = GerulesError) -> None:
+        """Raise one exception with all errors, if there are any."""
+        errors = [item for item in self._items if item.severity == "error"]
+        if errors:
+            raise kind(errors)
+
+
+def render(diagnostics: Iterable[Diagnostic]) -> str:
+    """Return diagnostics as a user reads them: message, place, excerpt with carets, notes, hint."""
+    return "\n".join(_render_one(item) for item in diagnostics)
+
+
+def _render_one(item: Diagnostic) -> str:
+    lines = [f"{item.severity}[{item.code.code}]: {item.message}"]
+    gutter = 1
+    if item.span is not None:
+        line, _ = item.span.source.line_column(item.span.start)
+        gutter = len(str(line))
+        lines += _excerpt(item.span, gutter)
+    elif item.place:
+        lines.append(f" --> {item.place}")
+    pad = " " * gutter
+    lines += [f"{pad}= note: {note}" for note in item.notes]
+    if item.hint:
+        lines.append(f"{pad}= hint: {item.hint}")
+    return "\n".join(lines)
+
+
+def _excerpt(span: Span, gutter: int) -> list[str]:
+    number, column = span.source.line_column(span.start)
+    raw = span.source.line(number)
+    shown, start = raw, column - 1
+    if len(raw) > _EXCERPT_COLUMNS:
+        cut = max(0, start - _EXCERPT_COLUMNS // 2)
+        shown, start = raw[cut : cut + _EXCERPT_COLUMNS], start - cut
+    # A tab stays a tab in the caret line, so that the caret stands under its character.
+    lead = "".join("\t" if char == "\t" else " " for char in shown[:start])
+    width = max(1, min(span.end - span.start, len(shown) - start))
+    pad = " " * gutter
+    return [
+        f"{pad}--> {span}",
+        f"{pad} |",
+        f"{number} | {shown}",
+        f"{pad} | {lead}{'^' * width}",
+    ]
+
+
+class _Missing(dict[str, object]):
+    def __missing__(self, key: str) -> str:
+        return "{" + key + "}"
+
+
+def _fill(template: str, facts: Mapping[str, object]) -> str:
+    return string.Formatter().vformat(template, (), _Missing(facts))

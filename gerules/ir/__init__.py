@@ -1,0 +1,1 @@
+"""Graphs: types, frozen records, and the editor that is their only writer."""
