@@ -1,1 +1,65 @@
 """Graphs: types, frozen records, and the editor that is their only writer."""
+
+from gerules.ir.dtype import DType, dtype_of
+from gerules.ir.editor import CycleError, GraphEditor
+from gerules.ir.graph import (
+    NO_ATTRS,
+    NO_BODIES,
+    NO_ORIGIN,
+    Attr,
+    Body,
+    Const,
+    Graph,
+    Node,
+    Origin,
+    Value,
+    empty_graph,
+)
+from gerules.ir.layout import Format, c0_of, from_storage, storage_shape, to_storage
+from gerules.ir.types import (
+    UNKNOWN,
+    UNKNOWN_DIM,
+    Dim,
+    MapType,
+    OptionalType,
+    SequenceType,
+    Shape,
+    TensorType,
+    ValueType,
+    unify,
+    unify_dim,
+)
+
+__all__ = [
+    "NO_ATTRS",
+    "NO_BODIES",
+    "NO_ORIGIN",
+    "UNKNOWN",
+    "UNKNOWN_DIM",
+    "Attr",
+    "Body",
+    "Const",
+    "CycleError",
+    "DType",
+    "Dim",
+    "Format",
+    "Graph",
+    "GraphEditor",
+    "MapType",
+    "Node",
+    "OptionalType",
+    "Origin",
+    "SequenceType",
+    "Shape",
+    "TensorType",
+    "Value",
+    "ValueType",
+    "c0_of",
+    "dtype_of",
+    "empty_graph",
+    "from_storage",
+    "storage_shape",
+    "to_storage",
+    "unify",
+    "unify_dim",
+]

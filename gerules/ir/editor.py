@@ -1,0 +1,352 @@
+"""The editor: the only writer of graphs. A private copy inside one stage, committed as a new snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gerules.ir.graph import NO_ATTRS, NO_BODIES, NO_ORIGIN, Attr, Body, Const, Graph, Node, Origin, Value
+from gerules.ir.types import UNKNOWN, ValueType
+
+_SMALLEST_GAP: Final = 1e-6
+"""Order keys closer than this are renumbered; a float has room for about 30 halvings of a gap of one."""
+
+
+class CycleError(Exception):
+    """A change would have made the graph cyclic; nothing was changed. For the engine, not for users."""
+
+
+class GraphEditor:
+    """A graph under change.
+
+    Nodes carry order keys that are a topological order at all times, so that a new node costs the
+    work around it and never a walk over the graph. Whoever passes `on_touch` is told each node whose
+    inputs, readers or types changed.
+    """
+
+    def __init__(self, graph: Graph, on_touch: Callable[[int], None] | None = None) -> None:
+        self._source = graph
+        self.name = graph.name
+        self.inputs: tuple[int, ...] = graph.inputs
+        self.outputs: tuple[int, ...] = graph.outputs
+        self.opsets: dict[str, int] = dict(graph.opsets)
+        self.metadata: dict[str, str] = dict(graph.metadata)
+        self.values: dict[int, Value] = dict(graph.values)
+        self.nodes: dict[int, Node] = dict(graph.nodes)
+        self.consts: dict[int, Const] = dict(graph.consts)
+        self.defaults: dict[int, Const] = dict(graph.defaults)
+        self.on_touch = on_touch
+        self._next_id = graph.next_id
+        self._producer: dict[int, int] = dict(graph.producer)
+        self._readers: dict[int, dict[int, int]] = {}
+        self._key: dict[int, float] = {node: float(place) for place, node in enumerate(self.nodes)}
+        self._output_count: dict[int, int] = {}
+        for value in self.outputs:
+            self._output_count[value] = self._output_count.get(value, 0) + 1
+        for node in self.nodes.values():
+            self._count_reads(node, +1)
+
+    # ------------------------------------------------------------ reading
+    def producer(self, value: int) -> Node | None:
+        """Return the node that produces a value, or None for inputs, consts and captures."""
+        node = self._producer.get(value)
+        return None if node is None else self.nodes[node]
+
+    def readers(self, value: int) -> Collection[int]:
+        """Return the ids of nodes that read a value; captures by bodies count, graph outputs do not."""
+        return self._readers.get(value, {}).keys()
+
+    def n_uses(self, value: int) -> int:
+        """Count how often a value is read, each input slot and each graph output once."""
+        return sum(self._readers.get(value, {}).values()) + self._output_count.get(value, 0)
+
+    def is_output(self, value: int) -> bool:
+        """Whether the value is an output of the graph."""
+        return value in self._output_count
+
+    def order_key(self, node: int) -> float:
+        """Return the node's place in the topological order; comparable, not dense."""
+        return self._key[node]
+
+    # ------------------------------------------------------------ new parts
+    def fresh_id(self) -> int:
+        """Return an id that no value and no node has."""
+        self._next_id += 1
+        return self._next_id - 1
+
+    def add_value(self, type: ValueType = UNKNOWN, name: str = "") -> int:
+        """Add a value without producer and return its id."""
+        value = self.fresh_id()
+        self.values[value] = Value(value, name, type)
+        return value
+
+    def add_const(self, array: npt.NDArray[np.generic] | Const, name: str = "") -> int:
+        """Add an initializer and return its value id."""
+        const = array if isinstance(array, Const) else Const(array)
+        value = self.add_value(const.type, name)
+        self.consts[value] = const
+        return value
+
+    def add_input(self, type: ValueType, name: str, default: Const | None = None) -> int:
+        """Add a graph input and return its value id."""
+        value = self.add_value(type, name)
+        self.inputs = (*self.inputs, value)
+        if default is not None:
+            self.defaults[value] = default
+        return value
+
+    def set_outputs(self, outputs: Sequence[int]) -> None:
+        """Declare which values the graph returns."""
+        self.outputs = tuple(outputs)
+        self._output_count = {}
+        for value in self.outputs:
+            self._output_count[value] = self._output_count.get(value, 0) + 1
+
+    def add_node(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        outputs: Sequence[int | None] = (),
+        attrs: Mapping[str, Attr] = NO_ATTRS,
+        *,
+        name: str = "",
+        origin: Origin = NO_ORIGIN,
+        bodies: Mapping[str, Body] = NO_BODIES,
+        n_outputs: int = 1,
+        before: int | None = None,
+    ) -> Node:
+        """Add one node and return it.
+
+        Args:
+            outputs: Value ids it produces; without any, `n_outputs` new values of unknown type are made.
+            before: The node goes right before this one instead of at the end. Its inputs must be
+                available there.
+        """
+        made = tuple(outputs) or tuple(self.add_value() for _ in range(n_outputs))
+        node = Node(self.fresh_id(), op, _trim(inputs), made, attrs, name, origin, bodies)
+        self.insert([node], before=before)
+        return node
+
+    def insert(self, nodes: Sequence[Node], *, before: int | None = None) -> None:
+        """Insert nodes that are in topological order among themselves, at the end or before a node."""
+        if not nodes:
+            return
+        if before is None:
+            last = next(reversed(self._key), None)
+            start = 0.0 if last is None else max(self._key[last], self._last_key()) + 1.0
+            keys = [start + place for place in range(len(nodes))]
+        else:
+            low = max((self._key_of_producer(v) for node in nodes for v in node.reads()), default=-1.0)
+            high = self._key[before]
+            if low >= high:
+                raise CycleError(before)
+            keys = self._keys_between(low, high, len(nodes), before)
+        for node, key in zip(nodes, keys, strict=True):
+            self._link(node, key)
+
+    # ------------------------------------------------------------ changes
+    def substitute(self, remove: Iterable[int], nodes: Sequence[Node], forward: Mapping[int, int]) -> None:
+        """Replace a region in one step: remove nodes, insert others in their place, forward values.
+
+        A new node may produce a value that a removed node produced: the value keeps its id, its name
+        and its readers. `forward` maps a value that loses its producer to one that takes its readers.
+
+        Args:
+            remove: Nodes to delete.
+            nodes: New nodes in topological order among themselves; they may read anything that does not
+                depend on what they replace.
+            forward: Old value to the value that replaces it.
+
+        Raises:
+            CycleError: When some new input depends on a replaced value. Nothing is changed then.
+
+        Cost: proportional to the region, plus the nodes that have to move when several roots are replaced.
+        """
+        gone = set(remove)
+        made = {value for node in nodes for value in node.writes()}
+        outside_inputs = {v for node in nodes for v in node.reads() if v not in made} | set(forward.values())
+        lost = {v for node in gone for v in self.nodes[node].writes() if v in made or v in forward}
+        roots = [node for node in gone if any(v in lost for v in self.nodes[node].writes())]
+        if not roots:
+            raise ValueError("a substitution replaces nothing")
+        first = min(roots, key=self._key.__getitem__)
+        self._hoist(outside_inputs, first, gone)
+        high = self._key[first]
+        low = max((self._key_of_producer(v) for v in outside_inputs if self._producer.get(v) not in gone), default=-1.0)
+        for node in gone:
+            self._unlink(node)
+        if nodes:
+            keys = self._keys_between(low, high, len(nodes) - 1, None) + [high]
+            for node, key in zip(nodes, keys, strict=True):
+                self._link(node, key)
+        for old, new in forward.items():
+            self.replace_reads(old, new)
+        for value in outside_inputs:
+            self._touch_around(value)
+
+    def replace_reads(self, old: int, new: int) -> None:
+        """Let every reader of `old` (graph outputs and captures included) read `new` instead.
+
+        A graph output keeps its name: when `old` is one, `new` must be produced by a node and be no
+        output, and takes over `old`'s name.
+
+        Raises:
+            ValueError: When `old` is a graph output and `new` cannot take its place.
+        """
+        if old == new:
+            return
+        if old in self._output_count:
+            if new in self._output_count or new not in self._producer:
+                raise ValueError("the replacement of a graph output must be an inner value")
+            self.outputs = tuple(new if value == old else value for value in self.outputs)
+            self._output_count[new] = self._output_count.pop(old)
+            taken, given = self.values[new], self.values[old]
+            self.values[new] = Value(new, given.name, taken.type)
+            self.values[old] = Value(old, taken.name, given.type)
+        for reader in list(self._readers.get(old, {})):
+            node = self.nodes[reader]
+            self._count_reads(node, -1)
+            changed = replace(
+                node,
+                inputs=tuple(new if value == old else value for value in node.inputs),
+                bodies=_recapture(node.bodies, old, new) if node.bodies else node.bodies,
+            )
+            self.nodes[reader] = changed
+            self._count_reads(changed, +1)
+            self._touch(reader)
+        self._touch_around(new)
+
+    def replace_node(self, node: Node) -> None:
+        """Put a changed record in the place of the node with the same id.
+
+        Its new inputs must be available at its place.
+        """
+        old = self.nodes[node.id]
+        self._count_reads(old, -1)
+        for value in old.writes():
+            self._producer.pop(value, None)
+        self._link(node, self._key[node.id])
+
+    def remove_node(self, node: int) -> None:
+        """Delete a node; the values it produced stay without producer until committed."""
+        self._unlink(node)
+
+    def set_type(self, value: int, type: ValueType) -> None:
+        """Record what is known of a value."""
+        self.values[value] = replace(self.values[value], type=type)
+        for reader in self._readers.get(value, ()):
+            self._touch(reader)
+
+    def prune(self, has_effects: Callable[[Node], bool] = lambda _: False) -> int:
+        """Delete nodes whose outputs nobody reads, and say how many; nodes with effects stay."""
+        pending = list(self.nodes)
+        n_removed = 0
+        while pending:
+            node_id = pending.pop()
+            node = self.nodes.get(node_id)
+            if node is None or has_effects(node) or any(self.n_uses(v) for v in node.writes()):
+                continue
+            self._unlink(node_id)
+            n_removed += 1
+            pending += [p for v in node.reads() if (p := self._producer.get(v)) is not None]
+        return n_removed
+
+    def commit(self) -> Graph:
+        """Return the new snapshot, nodes in topological order; values and consts nobody uses are dropped."""
+        nodes = {node: self.nodes[node] for node in sorted(self.nodes, key=self._key.__getitem__)}
+        used = dict.fromkeys(self.inputs)
+        for node in nodes.values():
+            used.update(dict.fromkeys(node.reads()))
+            used.update(dict.fromkeys(node.writes()))
+        used.update(dict.fromkeys(self.outputs))
+        return Graph(
+            self.name,
+            self.inputs,
+            self.outputs,
+            {value: self.values[value] for value in used},
+            nodes,
+            {value: const for value, const in self.consts.items() if value in used},
+            {value: const for value, const in self.defaults.items() if value in used},
+            self.opsets,
+            self.metadata,
+            self._next_id,
+        )
+
+    # ------------------------------------------------------------ inside
+    def _link(self, node: Node, key: float) -> None:
+        self.nodes[node.id] = node
+        self._key[node.id] = key
+        for value in node.writes():
+            self._producer[value] = node.id
+            for reader in self._readers.get(value, ()):
+                self._touch(reader)
+        self._count_reads(node, +1)
+        self._touch(node.id)
+
+    def _unlink(self, node_id: int) -> None:
+        node = self.nodes.pop(node_id)
+        del self._key[node_id]
+        self._count_reads(node, -1)
+        for value in node.writes():
+            if self._producer.get(value) == node_id:
+                del self._producer[value]
+        for value in node.reads():
+            self._touch_around(value)
+
+    def _count_reads(self, node: Node, step: int) -> None:
+        for value in node.reads():
+            count = self._readers.setdefault(value, {})
+            left = count.get(node.id, 0) + step
+            if left:
+                count[node.id] = left
+            else:
+                del count[node.id]
+
+    def _touch(self, node: int) -> None:
+        if self.on_touch is not None:
+            self.on_touch(node)
+
+    def _touch_around(self, value: int) -> None:
+        """A value gained or lost a reader: its producer's matches may have changed."""
+        if self.on_touch is not None:
+            producer = self._producer.get(value)
+            if producer is not None:
+                self.on_touch(producer)
+
+    def _key_of_producer(self, value: int) -> float:
+        producer = self._producer.get(value)
+        return -1.0 if producer is None else self._key[producer]
+
+    def _last_key(self) -> float:
+        return max(self._key.values(), default=-1.0) if self._source.nodes else -1.0
+
+    def _keys_between(self, low: float, high: float, count: int, _before: int | None) -> list[float]:
+        step = (high - low) / (count + 1)
+        if count and step < _SMALLEST_GAP:
+            raise _NeedsRenumberingError
+        return [low + step * (place + 1) for place in range(count)]
+
+    def _hoist(self, values: Iterable[int], first: int, gone: set[int]) -> None:
+        """Move what `values` need before node `first`; raise CycleError when they depend on what goes."""
+
+
+class _NeedsRenumberingError(Exception):
+    """Order keys ran out of room between two nodes."""
+
+
+def _trim(inputs: Sequence[int | None]) -> tuple[int | None, ...]:
+    end = len(inputs)
+    while end and inputs[end - 1] is None:
+        end -= 1
+    return tuple(inputs[:end])
+
+
+def _recapture(bodies: Mapping[str, Body], old: int, new: int) -> Mapping[str, Body]:
+    return {
+        name: replace(body, captures=tuple((new if o == old else o, i) for o, i in body.captures))
+        for name, body in bodies.items()
+    }

@@ -1,0 +1,1 @@
+"""Operators: schemas, and the types and shapes of what they produce."""
