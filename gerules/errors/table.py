@@ -1,7 +1,8 @@
 """The table of error codes: every fault gerules can report, with its cause and its remedy.
 
 Families: E1 files and options, E2 switches and run-time inputs, E3 types, shapes and formats,
-E4 texts, rules and graphs, E5 operators and engines, E6 memory, E7 running, E8 `.om` files, E9 gerules itself.
+E4 texts, rules and graphs, E5 operators and engines, E6 memory, E7 running, E8 `.om` files,
+E9 gerules itself.
 A code never changes its meaning; a code that goes out of use is not given out again.
 """
 

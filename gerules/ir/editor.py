@@ -44,6 +44,7 @@ class GraphEditor:
         self._producer: dict[int, int] = dict(graph.producer)
         self._readers: dict[int, dict[int, int]] = {}
         self._key: dict[int, float] = {node: float(place) for place, node in enumerate(self.nodes)}
+        self._top = float(len(self._key))
         self._output_count: dict[int, int] = {}
         for value in self.outputs:
             self._output_count[value] = self._output_count.get(value, 0) + 1
@@ -132,21 +133,26 @@ class GraphEditor:
         return node
 
     def insert(self, nodes: Sequence[Node], *, before: int | None = None) -> None:
-        """Insert nodes that are in topological order among themselves, at the end or before a node."""
-        if not nodes:
-            return
+        """Insert nodes that are in topological order among themselves, at the end or before a node.
+
+        Raises:
+            CycleError: When an input is not available before that node. Nothing is changed then.
+        """
         if before is None:
-            last = next(reversed(self._key), None)
-            start = 0.0 if last is None else max(self._key[last], self._last_key()) + 1.0
-            keys = [start + place for place in range(len(nodes))]
-        else:
-            low = max((self._key_of_producer(v) for node in nodes for v in node.reads()), default=-1.0)
-            high = self._key[before]
-            if low >= high:
-                raise CycleError(before)
-            keys = self._keys_between(low, high, len(nodes), before)
-        for node, key in zip(nodes, keys, strict=True):
-            self._link(node, key)
+            for node in nodes:
+                self._link(node, self._top + 1.0)
+            return
+        made = {value for node in nodes for value in node.writes()}
+        reads = {v for node in nodes for v in node.reads() if v not in made}
+        low = max((self._key_of_producer(v) for v in reads), default=-1.0)
+        if low >= self._key[before]:
+            raise CycleError(before)
+        if (self._key[before] - low) / (len(nodes) + 1) < _SMALLEST_GAP:
+            self._renumber()
+            low = max((self._key_of_producer(v) for v in reads), default=-1.0)
+        step = (self._key[before] - low) / (len(nodes) + 1)
+        for place, node in enumerate(nodes, 1):
+            self._link(node, low + step * place)
 
     # ------------------------------------------------------------ changes
     def substitute(self, remove: Iterable[int], nodes: Sequence[Node], forward: Mapping[int, int]) -> None:
@@ -163,29 +169,37 @@ class GraphEditor:
 
         Raises:
             CycleError: When some new input depends on a replaced value. Nothing is changed then.
+            ValueError: When nothing is replaced, or a graph output cannot be forwarded (see
+                `replace_reads`). Nothing is changed then.
 
         Cost: proportional to the region, plus the nodes that have to move when several roots are replaced.
         """
         gone = set(remove)
         made = {value for node in nodes for value in node.writes()}
-        outside_inputs = {v for node in nodes for v in node.reads() if v not in made} | set(forward.values())
+        reads = {v for node in nodes for v in node.reads() if v not in made}
+        reads.update(v for v in forward.values() if v not in made)
         lost = {v for node in gone for v in self.nodes[node].writes() if v in made or v in forward}
         roots = [node for node in gone if any(v in lost for v in self.nodes[node].writes())]
         if not roots:
             raise ValueError("a substitution replaces nothing")
+        for old, new in forward.items():
+            self._check_forward(old, new, made)
         first = min(roots, key=self._key.__getitem__)
-        self._hoist(outside_inputs, first, gone)
+        self._hoist(reads, first, gone)
+        low = max((self._key_of_producer(v) for v in reads), default=-1.0)
+        if (self._key[first] - low) / (len(nodes) + 1) < _SMALLEST_GAP:
+            self._renumber()
+            low = max((self._key_of_producer(v) for v in reads), default=-1.0)
         high = self._key[first]
-        low = max((self._key_of_producer(v) for v in outside_inputs if self._producer.get(v) not in gone), default=-1.0)
         for node in gone:
             self._unlink(node)
         if nodes:
-            keys = self._keys_between(low, high, len(nodes) - 1, None) + [high]
-            for node, key in zip(nodes, keys, strict=True):
-                self._link(node, key)
+            step = (high - low) / len(nodes)
+            for place, node in enumerate(nodes, 1):
+                self._link(node, high if place == len(nodes) else low + step * place)
         for old, new in forward.items():
             self.replace_reads(old, new)
-        for value in outside_inputs:
+        for value in reads:
             self._touch_around(value)
 
     def replace_reads(self, old: int, new: int) -> None:
@@ -199,9 +213,8 @@ class GraphEditor:
         """
         if old == new:
             return
+        self._check_forward(old, new, ())
         if old in self._output_count:
-            if new in self._output_count or new not in self._producer:
-                raise ValueError("the replacement of a graph output must be an inner value")
             self.outputs = tuple(new if value == old else value for value in self.outputs)
             self._output_count[new] = self._output_count.pop(old)
             taken, given = self.values[new], self.values[old]
@@ -225,11 +238,9 @@ class GraphEditor:
 
         Its new inputs must be available at its place.
         """
-        old = self.nodes[node.id]
-        self._count_reads(old, -1)
-        for value in old.writes():
-            self._producer.pop(value, None)
-        self._link(node, self._key[node.id])
+        key = self._key[node.id]
+        self._unlink(node.id)
+        self._link(node, key)
 
     def remove_node(self, node: int) -> None:
         """Delete a node; the values it produced stay without producer until committed."""
@@ -280,6 +291,7 @@ class GraphEditor:
     def _link(self, node: Node, key: float) -> None:
         self.nodes[node.id] = node
         self._key[node.id] = key
+        self._top = max(self._top, key)
         for value in node.writes():
             self._producer[value] = node.id
             for reader in self._readers.get(value, ()):
@@ -321,21 +333,56 @@ class GraphEditor:
         producer = self._producer.get(value)
         return -1.0 if producer is None else self._key[producer]
 
-    def _last_key(self) -> float:
-        return max(self._key.values(), default=-1.0) if self._source.nodes else -1.0
+    def _check_forward(self, old: int, new: int, made: Collection[int]) -> None:
+        if old not in self._output_count:
+            return
+        if new in self._output_count or (new not in self._producer and new not in made):
+            raise ValueError("the replacement of a graph output must be an inner value")
 
-    def _keys_between(self, low: float, high: float, count: int, _before: int | None) -> list[float]:
-        step = (high - low) / (count + 1)
-        if count and step < _SMALLEST_GAP:
-            raise _NeedsRenumberingError
-        return [low + step * (place + 1) for place in range(count)]
+    def _renumber(self) -> None:
+        ordered = sorted(self._key, key=self._key.__getitem__)
+        self._key = {node: float(place) for place, node in enumerate(ordered)}
+        self._top = float(len(ordered))
 
     def _hoist(self, values: Iterable[int], first: int, gone: set[int]) -> None:
-        """Move what `values` need before node `first`; raise CycleError when they depend on what goes."""
+        """Move what `values` need to before node `first`.
 
+        Raises CycleError when they depend on a node of `gone`; nothing is changed then.
+        """
+        limit = self._key[first]
+        pending = [p for v in values if (p := self._producer.get(v)) is not None and self._key[p] >= limit]
+        moving: set[int] = set()
+        while pending:
+            node = pending.pop()
+            if node in moving:
+                continue
+            if node in gone:
+                raise CycleError(node)
+            moving.add(node)
+            for value in self.nodes[node].reads():
+                producer = self._producer.get(value)
+                if producer is not None and self._key[producer] >= limit:
+                    pending.append(producer)
+        if not moving:
+            return
+        ordered = sorted(moving, key=self._key.__getitem__)
+        if (limit - self._floor_of(moving)) / (len(moving) + 1) < _SMALLEST_GAP:
+            self._renumber()
+            limit = self._key[first]
+        low = self._floor_of(moving)
+        step = (limit - low) / (len(ordered) + 1)
+        for place, node in enumerate(ordered, 1):
+            self._key[node] = low + step * place
 
-class _NeedsRenumberingError(Exception):
-    """Order keys ran out of room between two nodes."""
+    def _floor_of(self, moving: set[int]) -> float:
+        """The last place outside `moving` that some node of `moving` needs."""
+        low = -1.0
+        for node in moving:
+            for value in self.nodes[node].reads():
+                producer = self._producer.get(value)
+                if producer is not None and producer not in moving:
+                    low = max(low, self._key[producer])
+        return low
 
 
 def _trim(inputs: Sequence[int | None]) -> tuple[int | None, ...]:

@@ -10,7 +10,7 @@ from gerules.ir.dtype import DType
 from gerules.ir.layout import Format, storage_shape
 
 Dim = int | str
-"""A dimension: its size, a name (`"N"`, `"2*N"`: equal names are equal sizes), or `"?"` when nothing is known."""
+"""A dimension: its size, a name (`"N"`, `"2*N"`: equal names, equal sizes), or `"?"`: nothing known."""
 
 Shape = tuple[Dim, ...]
 """A logical shape. Where a rank may be unknown the annotation is `Shape | None`."""
