@@ -54,6 +54,48 @@ FILE_TOO_LARGE: Final = ErrorCode(
     "split the file",
 )
 
+# ---------------------------------------------------------------- E3: types, shapes and formats
+TYPE_CONTRADICTS: Final = ErrorCode(
+    "E30001", "type-contradicts", "{node} ({op}) makes {value} {inferred}, but the model declares {declared}",
+    "What the operator makes of its inputs and what the model declares for the value cannot both hold.",
+    "remove the declared type of {value} or correct what {node} reads ({inputs})",
+)
+SHAPES_DO_NOT_FIT: Final = ErrorCode(
+    "E30002", "shapes-do-not-fit", "{node} ({op}): {reason} (inputs {inputs})",
+    "The operator is not defined for inputs of these shapes.",
+    "correct the shapes that reach {node}",
+)
+BAD_ATTRIBUTE: Final = ErrorCode(
+    "E30003", "bad-attribute", "{node} ({op}): attribute {attr} {reason}",
+    "An attribute is missing, has another kind of value than its operator declares, or is out of range.",
+    "see the operator's description for the values of {attr}",
+)
+WRONG_INPUTS: Final = ErrorCode(
+    "E30004", "wrong-inputs", "{node} ({op}) {reason}",
+    "A node has too few or too many inputs or outputs, or lacks one that is required.",
+    "give the inputs the operator takes at opset {opset}",
+)
+TYPE_NOT_ACCEPTED: Final = ErrorCode(
+    "E30005", "type-not-accepted", "{node} ({op}) cannot read {found} as {param}: {reason}",
+    "The operator is not defined for inputs of this type, or two inputs that must have one type differ.",
+    "insert a Cast before {node}",
+)
+DIM_OUT_OF_RANGE: Final = ErrorCode(
+    "E30006", "dim-out-of-range", "{node} ({op}): {reason}",
+    "A dimension is negative or larger than a tensor can be.",
+    "correct the shapes or the attributes of {node}",
+)
+INFERENCE_FAILED: Final = ErrorCode(
+    "E30007", "inference-failed", "{node} ({op}): {reason} (inputs {inputs})",
+    "onnx's own inference rejects the node.",
+    "correct the inputs and attributes of {node}",
+)
+BODY_DOES_NOT_FIT: Final = ErrorCode(
+    "E30008", "body-does-not-fit", "{node} ({op}): {reason}",
+    "A body has other inputs or outputs than the node around it gives and takes.",
+    "let the body take and return what {node} passes and returns",
+)
+
 # ---------------------------------------------------------------- E4: texts, rules and graphs
 SYNTAX: Final = ErrorCode(
     "E40001", "syntax", "{found} does not fit here",
@@ -64,6 +106,69 @@ UNDEFINED_NAME: Final = ErrorCode(
     "E40003", "undefined-name", "{name} is not defined",
     "A name is used that nothing above it defines.",
     "define it above its first use",
+)
+
+BAD_INDENTATION: Final = ErrorCode(
+    "E40004", "bad-indentation", "{reason}",
+    "Blocks are made by indentation, with spaces, one width for all lines of a block.",
+    "{remedy}",
+)
+NOT_UTF8: Final = ErrorCode(
+    "E40005", "not-utf8", "{path} is not UTF-8 text (byte {at_byte})",
+    "Texts are read as UTF-8, whatever the machine's own encoding.",
+    "save the file as UTF-8",
+)
+NESTED_TOO_DEEPLY: Final = ErrorCode(
+    "E40006", "nested-too-deeply", "this is nested deeper than {limit} levels",
+    "Brackets and operators inside each other are bounded, so that a hostile text cannot exhaust the stack.",
+    "name an inner part on a line of its own",
+)
+
+# ---------------------------------------------------------------- E6: memory and schedule
+OUT_OF_MEMORY: Final = ErrorCode(
+    "E60003", "out-of-memory", "the plan needs {peak} bytes but the arena holds {limit}",
+    "More bytes are alive at one step than the limit allows, or no placement was found that fits.",
+    "lower the batch, or pass --memory-limit if the device has more",
+)
+BAD_LIFETIME: Final = ErrorCode(
+    "E60004", "bad-lifetime", "value {id} cannot be planned: {reason}",
+    "A lifetime ends before it starts, has a negative size, or its id is given twice.",
+    "give each value one lifetime with first <= last and a size of at least 0",
+)
+BAD_ALIGNMENT: Final = ErrorCode(
+    "E60005", "bad-alignment", "{align} is no alignment",
+    "Offsets are kept at multiples of the alignment, which has to be a positive number of bytes.",
+    "give a positive number of bytes, such as 512",
+)
+BAD_MEMORY_PLAN: Final = ErrorCode(
+    "E60006", "bad-memory-plan", "the memory plan cannot be read: {reason}",
+    "The JSON is broken, lacks a field, or its values are out of range.",
+    "write the plan again from the compiler",
+)
+BAD_ALIAS: Final = ErrorCode(
+    "E60007", "bad-alias", "value {id} cannot share a buffer: {reason}",
+    "Values that share a buffer must each have a lifetime and may not be in two minds about it.",
+    "name only planned values in aliases and in-place pairs",
+)
+BAD_TASK: Final = ErrorCode(
+    "E60020", "bad-task", "task {id} cannot be scheduled: {reason}",
+    "A task id or a written value is given twice, or a size or a cost is negative.",
+    "give each task its own id and each value one writer",
+)
+NOT_TOPOLOGICAL: Final = ErrorCode(
+    "E60021", "not-topological", "task {id} stands before task {needs}, which it depends on",
+    "Tasks are scheduled from a topological order; a cycle has none.",
+    "put each task after all it depends on, and break cycles",
+)
+TOO_MANY_STREAMS: Final = ErrorCode(
+    "E60022", "too-many-streams", "the schedule needs {needed} streams but the device has {limit}",
+    "Labels and independent engines each ask for a stream of their own.",
+    "use fewer stream labels, or lower the parallelism of the engines",
+)
+STREAM_OPTIONS_CONFLICT: Final = ErrorCode(
+    "E60023", "stream-options-conflict", "a single stream cannot be combined with {other}",
+    "Single-stream mode puts every task on stream 0; labels and parallel streams ask for the opposite.",
+    "drop single-stream mode or drop {other}",
 )
 
 # ---------------------------------------------------------------- E9: gerules itself

@@ -1,4 +1,4 @@
-"""Operator schemas: what an operator takes and gives, from `onnx.defs` and from `define`s of the rule language."""
+"""Operator schemas: what an operator takes and gives, whether ONNX or a `define` says so."""
 
 from __future__ import annotations
 
@@ -19,11 +19,17 @@ class ParamKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One input or output of an operator; `dtypes` is None when anything is accepted."""
+    """One input or output of an operator; `dtypes` is None when anything is accepted.
+
+    Parameters with the same non-empty `type_var` have the same type in one node (ONNX's `T`).
+    `min_count` is how often a variadic one appears at least.
+    """
 
     name: str
     kind: ParamKind = ParamKind.REQUIRED
     dtypes: frozenset[DType] | None = None
+    type_var: str = ""
+    min_count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +59,21 @@ class OpSchema:
     is_deterministic: bool = True
     """False for operators such as RandomNormal: never folded, never merged."""
     doc: str = ""
+    is_deprecated: bool = False
 
     @property
     def min_inputs(self) -> int:
         """The fewest inputs a node must have."""
-        return sum(1 for param in self.inputs if param.kind is ParamKind.REQUIRED)
+        return sum(_fewest(param) for param in self.inputs)
 
     @property
     def max_inputs(self) -> int | None:
         """The most inputs a node may have; None when the last is variadic."""
         is_open = bool(self.inputs) and self.inputs[-1].kind is ParamKind.VARIADIC
         return None if is_open else len(self.inputs)
+
+
+def _fewest(param: Param) -> int:
+    if param.kind is ParamKind.VARIADIC:
+        return param.min_count
+    return 1 if param.kind is ParamKind.REQUIRED else 0
