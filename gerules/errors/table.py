@@ -171,6 +171,93 @@ STREAM_OPTIONS_CONFLICT: Final = ErrorCode(
     "drop single-stream mode or drop {other}",
 )
 
+# ---------------------------------------------------------------- E8: .om files
+NOT_AN_OM: Final = ErrorCode(
+    "E80001", "not-an-om", "the file begins with {found}, not with IMOD",
+    "The file is no offline model, or its first bytes are damaged.",
+    "give a file that atc or gerules wrote",
+)
+OM_TRUNCATED: Final = ErrorCode(
+    "E80002", "om-truncated", "{part} needs {need_bytes} bytes but {have_bytes} are left",
+    "The file ends early, for example after a copy that was cut off.",
+    "copy or build the file again",
+)
+OM_SIZE_MISMATCH: Final = ErrorCode(
+    "E80003", "om-size-mismatch", "the header speaks of {header_bytes} bytes but the file has {file_bytes}",
+    "Bytes are missing at the end, or something was appended.",
+    "copy or build the file again",
+)
+OM_BAD_TABLE: Final = ErrorCode(
+    "E80004", "om-bad-table", "partition table {block}: {reason}",
+    "The table that says where each part of the file lies contradicts itself.",
+    "the file is damaged: build it again",
+)
+OM_BAD_HEADER: Final = ErrorCode(
+    "E80005", "om-bad-header", "header field {field} is {found}; {expected}",
+    "A field of the 256 byte header has a value no reader can follow.",
+    "the file is damaged, or newer than gerules knows",
+)
+OM_ENCRYPTED: Final = ErrorCode(
+    "E80006", "om-encrypted", "the model is encrypted",
+    "atc was given a key; without it the parts of the file cannot be read.",
+    "build the model without encryption",
+)
+OM_UNKNOWN_PARTITION: Final = ErrorCode(
+    "E80007", "om-unknown-partition", "partition table {block} has type {found}; types go up to 31",
+    "The table is damaged, or the file is newer than gerules knows.",
+    "build the file again",
+)
+OM_NO_MODEL: Final = ErrorCode(
+    "E80008", "om-no-model", "there is no model in it: {found}",
+    "A flow model, a bundle or a file for another device keeps its graph elsewhere.",
+    "{remedy}",
+)
+OM_BAD_MESSAGE: Final = ErrorCode(
+    "E80009", "om-bad-message", "{part} is no valid {message}: {reason}",
+    "The bytes do not decode as the protobuf message that belongs there.",
+    "the file is damaged: build it again",
+)
+OM_BAD_GRAPH: Final = ErrorCode(
+    "E80010", "om-bad-graph", "graph {graph}: {reason}",
+    "Operators and edges of the stored graph contradict each other.",
+    "the file is damaged: build it again",
+)
+OM_BAD_WEIGHTS: Final = ErrorCode(
+    "E80011", "om-bad-weights", "constant {name}: {reason}",
+    "A constant points outside the weights, or its byte count does not fit its shape.",
+    "the file is damaged: build it again",
+)
+OM_BAD_INTERFACE: Final = ErrorCode(
+    "E80012", "om-bad-interface", "MODEL_INOUT_INFO: {reason}",
+    "The description of inputs and outputs contradicts itself.",
+    "the file is damaged: build it again",
+)
+OM_BAD_ATTRIBUTE: Final = ErrorCode(
+    "E80013", "om-bad-attribute", "attribute {name} is {found}; expected {expected}",
+    "An attribute is missing or has another kind of value than its reader needs.",
+    "the file is damaged, or another tool wrote it",
+)
+OM_BAD_COMPRESSION: Final = ErrorCode(
+    "E80014", "om-bad-compression", "attribute names are compressed, but {reason}",
+    "om_compress_version is set and the tables that belong to it do not fit.",
+    "build the file without compression of attributes",
+)
+OM_NO_NUMBER: Final = ErrorCode(
+    "E80020", "om-no-number", "{dtype} has no number in .om files",
+    "The file format has no code for this element type.",
+    "cast it to a type the device has",
+)
+OM_CANNOT_HOLD: Final = ErrorCode(
+    "E80021", "om-cannot-hold", "{what} cannot be stored: {reason}",
+    "A value of the model does not fit the file format.",
+    "change the model, or report it if gerules made the value",
+)
+OM_PART_TOO_LARGE: Final = ErrorCode(
+    "E80022", "om-part-too-large", "{part} has {size_bytes} bytes; at most {limit_bytes} can be stored",
+    "Protobuf messages end at 2 GiB, parts other than weights and kernels at 4 GiB.",
+    "keep large attributes as constants, or split the model",
+)
+
 # ---------------------------------------------------------------- E9: gerules itself
 INTERNAL: Final = ErrorCode(
     "E90001", "internal", "gerules met a fault of its own: {reason}",

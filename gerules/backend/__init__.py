@@ -1,0 +1,1 @@
+"""Backend: schedules, memory plans and the `.om` file."""
