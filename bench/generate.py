@@ -57,10 +57,11 @@ class _Writer:
         draw = self.rng.standard_normal(shape) * scale + offset
         return self.weight(name, draw.astype(np.float32))
 
-    def node(self, op: str, *inputs: str, **attributes: object) -> str:
+    def node(self, op: str, *inputs: str, **attributes: int | Sequence[int] | onnx.TensorProto) -> str:
         output = f"v{len(self.nodes)}"
-        made = helper.make_node(op, inputs, [output], name=f"{op}_{len(self.nodes)}", **attributes)
-        self.nodes.append(made)
+        node = onnx.NodeProto(op_type=op, name=f"{op}_{len(self.nodes)}", input=inputs, output=[output])
+        node.attribute.extend(helper.make_attribute(name, value) for name, value in attributes.items())
+        self.nodes.append(node)
         return output
 
     def constant(self, value: float | Sequence[int]) -> str:
@@ -74,7 +75,7 @@ class _Writer:
         output = helper.make_tensor_value_info(x, TensorProto.FLOAT, shape)
         graph = helper.make_graph(self.nodes, self.name, [self.input], [output], self.weights)
         opsets = [helper.make_opsetid("", OPSET)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="gerules-bench")
+        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
 def _repeat(
@@ -169,7 +170,11 @@ def resnet(n_nodes: int) -> onnx.ModelProto:
         _write_conv_weights(writer, f"conv1.{index}", 3, gain=1.0)
         _write_conv_weights(writer, f"conv2.{index}", 3, gain=0.1)
         _write_conv_weights(writer, f"shortcut.{index}", 1, gain=0.5)
-    return writer.finish(_repeat(writer, "x", _write_residual_block, lambda i: 9 if _has_shortcut(i) else 7), shape)
+    return writer.finish(_repeat(writer, "x", _write_residual_block, _count_residual_nodes), shape)
+
+
+def _count_residual_nodes(index: int) -> int:
+    return 9 if _has_shortcut(index) else 7
 
 
 def _has_shortcut(index: int) -> bool:

@@ -4,6 +4,9 @@ onnxruntime is the independent judge of whole models: it shares no code with ger
 optimisations off it runs the graph as the file has it.
 """
 
+# onnxruntime's compiled half has no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -17,7 +20,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.generic]
 
 TINY = 1e-30
-"""The least scale an error is measured against: keeps an output of zeros comparable without a division by 0."""
+"""The least scale an error is measured against: an output of zeros must not divide by 0."""
 
 _ERRORS_ONLY = 3
 """Source: onnxruntime, `SessionOptions.log_severity_level`, 3 is ERROR."""
@@ -55,7 +58,8 @@ def relative_error(got: Array, want: Array) -> float:
     smaller than the largest goes unseen, so a test that fears one must compare that slice by itself.
 
     Returns:
-        0 for equal arrays, infinity when shape or type differ, or one is NaN or infinite where the other is not.
+        0 for equal arrays; infinity when shape or type differ, or one is NaN or infinite where the other is
+        not.
     """
     if got.shape != want.shape or got.dtype != want.dtype:
         return float("inf")
