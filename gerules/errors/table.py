@@ -124,6 +124,52 @@ NESTED_TOO_DEEPLY: Final = ErrorCode(
     "name an inner part on a line of its own",
 )
 
+DEFINED_TWICE: Final = ErrorCode(
+    "E40007", "defined-twice", "{name} is defined twice",
+    "One scope gives the same name to two things, so that neither can be meant by it.",
+    "rename one of them",
+)
+NOT_ONE_GRAPH: Final = ErrorCode(
+    "E40008", "not-one-graph", "the text holds {found} graphs where one is expected",
+    "A graph text is one `graph NAME:` block; bodies stand inside the nodes they belong to.",
+    "keep one graph in the file",
+)
+NO_RETURN: Final = ErrorCode(
+    "E40009", "no-return", "the graph does not end in a return",
+    "Without `return` a graph has no outputs, and everything in it is dead.",
+    "end the block with `return name, ...`",
+)
+AFTER_RETURN: Final = ErrorCode(
+    "E40010", "after-return", "nothing may follow the return of a graph",
+    "`return` ends a graph.",
+    "move the line above the return",
+)
+CAPTURE_OUTSIDE_BODY: Final = ErrorCode(
+    "E40011", "capture-outside-body", "a capture stands only in the body of a node",
+    "`capture` takes a value of the graph around; the outermost graph has none around it.",
+    "declare it as an input",
+)
+UNKNOWN_FORMAT: Final = ErrorCode(
+    "E40012", "unknown-format", "{name} is no storage format",
+    "A type names a format that gerules does not know.",
+    "use one of {known}",
+)
+UNKNOWN_DTYPE: Final = ErrorCode(
+    "E40013", "unknown-dtype", "{name} is no element type",
+    "A type names an element type that gerules does not know.",
+    "use one of {known}",
+)
+BAD_CONSTANT: Final = ErrorCode(
+    "E40014", "bad-constant", "this constant cannot be read: {reason}",
+    "The elements do not fit the declared type, or were left out, or lie in a file that is not there.",
+    "correct the elements or the type; `gerules show MODEL -o FILE.graph` writes a text with all constants",
+)
+BAD_GRAPH: Final = ErrorCode(
+    "E40015", "bad-graph", "the graph is not sound: {reason}",
+    "The parts of the graph contradict each other, for example a value with two producers.",
+    "correct the graph at the named place",
+)
+
 # ---------------------------------------------------------------- E6: memory and schedule
 OUT_OF_MEMORY: Final = ErrorCode(
     "E60003", "out-of-memory", "the plan needs {peak} bytes but the arena holds {limit}",
@@ -256,6 +302,27 @@ OM_PART_TOO_LARGE: Final = ErrorCode(
     "E80022", "om-part-too-large", "{part} has {size_bytes} bytes; at most {limit_bytes} can be stored",
     "Protobuf messages end at 2 GiB, parts other than weights and kernels at 4 GiB.",
     "keep large attributes as constants, or split the model",
+)
+
+BAD_LITERAL: Final = ErrorCode(
+    "E40020", "bad-literal", "{text} {reason}",
+    "A number or a text is written that has no value.",
+    "write a value that fits",
+)
+LANGUAGE_VERSION: Final = ErrorCode(
+    "E40021", "language-version", "version {version} of the rule language is not known; this reads version {known}",
+    "A rule file names the version of the language it was written for.",
+    "install a newer gerules, or write `gerules {known}`",
+)
+MISPLACED_PART: Final = ErrorCode(
+    "E40101", "misplaced-part", "{part} cannot stand here: {reason}",
+    "The grammar allows the part, but here it has no meaning, or two.",
+    "{remedy}",
+)
+UNKNOWN_DTYPE: Final = ErrorCode(
+    "E40102", "unknown-dtype", "{name} is no element type",
+    "Element types have short names; a variable for an element type begins with a capital letter.",
+    "{remedy}",
 )
 
 # ---------------------------------------------------------------- E9: gerules itself

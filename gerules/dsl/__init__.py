@@ -1,0 +1,1 @@
+"""The rule language: syntax, expressions, rule books and their load-time checks."""
