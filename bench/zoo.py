@@ -179,6 +179,8 @@ def _gpt2() -> Source:
         n_layer=4,
         n_head=4,
         n_positions=128,
+        bos_token_id=0,  # the default lies beyond this vocabulary
+        eos_token_id=0,
         use_cache=False,
         attn_implementation="eager",
     )
