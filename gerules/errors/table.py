@@ -54,6 +54,119 @@ FILE_TOO_LARGE: Final = ErrorCode(
     "split the file",
 )
 
+# E10010-E10039: model files
+NOT_ONNX: Final = ErrorCode(
+    "E10010", "not-onnx", "{path} is not an ONNX model: {reason}",
+    "The bytes do not read as an ONNX ModelProto: another kind of file, or a damaged or half-copied one.",
+    "export or download the model again",
+)
+NO_GRAPH: Final = ErrorCode(
+    "E10011", "no-graph", "the model has no graph",
+    "The file reads as an ONNX model, but holds no graph to compile.",
+    "export the model again",
+)
+UNSUPPORTED_VERSION: Final = ErrorCode(
+    "E10012", "unsupported-version", "{what} {version} is not supported; {known} are",
+    "The model uses a version of ONNX or of an operator domain that the installed onnx package does not know.",
+    "install a newer onnx package, or export the model for an older opset",
+)
+MISSING_DOMAIN: Final = ErrorCode(
+    "E10013", "missing-domain",
+    "the model uses {n_nodes} operators of domain \"{domain}\" but imports no version of it",
+    "Each operator domain that a model uses needs an opset import, which says what its operators mean.",
+    "export the model again, or add the opset import",
+)
+UNDEFINED_TENSOR: Final = ErrorCode(
+    "E10014", "undefined-tensor", "tensor {name} is read but nothing defines it",
+    "A node reads, or the graph returns, a name that is no input, no initializer and no node's output.",
+    "export the model again; when it was cut out of a larger one, make {name} an input",
+)
+DUPLICATE_TENSOR: Final = ErrorCode(
+    "E10015", "duplicate-tensor", "tensor {name} is defined more than once",
+    "Every tensor of a graph has one definition: an input, an initializer or one output of one node.",
+    "rename one of the two",
+)
+MODEL_CYCLE: Final = ErrorCode(
+    "E10016", "cycle", "nodes depend on each other in a circle: {cycle}",
+    "A graph is computed from inputs to outputs; a circle of nodes has no first one.",
+    "break the circle, or write it as a Loop",
+)
+DUPLICATE_NODE: Final = ErrorCode(
+    "E10017", "duplicate-node-name", "{n_nodes} nodes are named {name}",
+    "Options and reports that name this node mean all of them.",
+    "give nodes names of their own when you want to address one",
+)
+ISOLATED_NODE: Final = ErrorCode(
+    "E10018", "isolated-node", "nothing reads what this node makes",
+    "The node takes no part in any output of the model.",
+    "nothing needs to be done: the node is removed",
+)
+WRONG_COUNT: Final = ErrorCode(
+    "E10019", "wrong-count", "{op} takes {expected} {what}, not {found}",
+    "The node does not have the inputs or outputs that its operator has at the model's opset.",
+    "export the model again with an opset import that fits its nodes",
+)
+UNKNOWN_ATTRIBUTE: Final = ErrorCode(
+    "E10020", "unknown-attribute", "{op} has no attribute {attr} at opset {opset}",
+    "The operator does not have the attribute at the model's opset: a typing error, or another version.",
+    "{remedy}",
+)
+MISTYPED_ATTRIBUTE: Final = ErrorCode(
+    "E10021", "mistyped-attribute", "attribute {attr} is {found} where {expected} is wanted",
+    "The attribute's value is not of the kind that the operator defines.",
+    "export the model again",
+)
+MISSING_ATTRIBUTE: Final = ErrorCode(
+    "E10022", "missing-attribute", "{op} needs attribute {attr}",
+    "The operator has no default for the attribute.",
+    "export the model again",
+)
+BAD_TENSOR: Final = ErrorCode(
+    "E10023", "bad-tensor", "tensor {name} cannot be read: {reason}",
+    "The stored bytes do not fit the tensor's shape and element type.",
+    "export or download the model again",
+)
+BAD_EXTERNAL_DATA: Final = ErrorCode(
+    "E10024", "bad-external-data", "the data of tensor {name} cannot be read: {reason}",
+    "A model with external data needs its data files beside it, whole, and inside its folder.",
+    "put the data files that came with the model into its folder",
+)
+NESTED_TOO_DEEPLY: Final = ErrorCode(
+    "E10025", "nested-too-deeply", "bodies and functions nest more than {limit} deep",
+    "Branches within branches, or functions that call functions, are followed to a limit only.",
+    "flatten the model",
+)
+BAD_FUNCTION: Final = ErrorCode(
+    "E10026", "bad-function", "function {name} cannot be expanded: {reason}",
+    "A function of the model calls itself, is defined twice, or assumes another opset than the model.",
+    "expand functions with onnx.inliner before the compile, or export without them",
+)
+TOO_MANY_NODES: Final = ErrorCode(
+    "E10027", "too-many-nodes", "the model has more than {limit} nodes once its functions are expanded",
+    "Functions that call functions can stand for any number of nodes.",
+    "export without functions",
+)
+BAD_TYPE: Final = ErrorCode(
+    "E10028", "bad-type", "the type of {name} cannot be read: {reason}",
+    "A declared shape or element type has no meaning.",
+    "export the model again",
+)
+LEFT_OUT: Final = ErrorCode(
+    "E10029", "left-out", "{what} is not read",
+    "A part of the file that gerules does not carry over.",
+    "nothing needs to be done for inference",
+)
+MORE_OF_THE_KIND: Final = ErrorCode(
+    "E10030", "more-of-the-kind", "{n_more} more of {kind}",
+    "Faults of one kind are told one by one up to a limit.",
+    "repair those that are told, and run again",
+)
+CANNOT_EXPORT: Final = ErrorCode(
+    "E10031", "cannot-export", "{what} cannot be written as ONNX: {reason}",
+    "ONNX has no form for this part of the graph.",
+    "{remedy}",
+)
+
 # ---------------------------------------------------------------- E3: types, shapes and formats
 TYPE_CONTRADICTS: Final = ErrorCode(
     "E30001", "type-contradicts", "{node} ({op}) makes {value} {inferred}, but the model declares {declared}",
@@ -322,6 +435,13 @@ MISPLACED_PART: Final = ErrorCode(
 UNKNOWN_DTYPE: Final = ErrorCode(
     "E40102", "unknown-dtype", "{name} is no element type",
     "Element types have short names; a variable for an element type begins with a capital letter.",
+    "{remedy}",
+)
+
+# ---------------------------------------------------------------- E5: operators and engines
+OPERATOR_NOT_SUPPORTED: Final = ErrorCode(
+    "E50001", "operator-not-supported", "OpType {op} is not supported ({n_nodes} nodes): {reason}",
+    "No operator of this name exists at the model's opset, or nothing on the device can run it.",
     "{remedy}",
 )
 
