@@ -16,6 +16,8 @@ from gerules.ir.graph import (
     empty_graph,
 )
 from gerules.ir.layout import Format, c0_of, from_storage, storage_shape, to_storage
+from gerules.ir.printing import Marks, print_attr, print_graph, print_type, quote_name
+from gerules.ir.reading import GraphError, GraphText, parse_graph, read_graph_text
 from gerules.ir.types import (
     UNKNOWN,
     UNKNOWN_DIM,
@@ -29,6 +31,7 @@ from gerules.ir.types import (
     unify,
     unify_dim,
 )
+from gerules.ir.verify import broken_invariants
 
 __all__ = [
     "NO_ATTRS",
@@ -45,7 +48,10 @@ __all__ = [
     "Format",
     "Graph",
     "GraphEditor",
+    "GraphError",
+    "GraphText",
     "MapType",
+    "Marks",
     "Node",
     "OptionalType",
     "Origin",
@@ -54,10 +60,17 @@ __all__ = [
     "TensorType",
     "Value",
     "ValueType",
+    "broken_invariants",
     "c0_of",
     "dtype_of",
     "empty_graph",
     "from_storage",
+    "parse_graph",
+    "print_attr",
+    "print_graph",
+    "print_type",
+    "quote_name",
+    "read_graph_text",
     "storage_shape",
     "to_storage",
     "unify",

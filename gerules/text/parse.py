@@ -1,5 +1,8 @@
 """Parsing: a text becomes a parse tree of its grammar, or diagnostics that name every bad item of it."""
 
+# Lark leaves the types of its errors and of `parse` half open; what comes out is typed again here.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import difflib
