@@ -267,11 +267,6 @@ UNKNOWN_FORMAT: Final = ErrorCode(
     "A type names a format that gerules does not know.",
     "use one of {known}",
 )
-UNKNOWN_DTYPE: Final = ErrorCode(
-    "E40013", "unknown-dtype", "{name} is no element type",
-    "A type names an element type that gerules does not know.",
-    "use one of {known}",
-)
 BAD_CONSTANT: Final = ErrorCode(
     "E40014", "bad-constant", "this constant cannot be read: {reason}",
     "The elements do not fit the declared type, or were left out, or lie in a file that is not there.",

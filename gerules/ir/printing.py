@@ -191,15 +191,17 @@ def _captures(body: Body, names: Mapping[int, str]) -> Mapping[int, str]:
 
 def _unique_names(graph: Graph) -> Iterator[tuple[int, str]]:
     taken: set[str] = set()
+    counts: dict[str, int] = {}
     reserved = {graph.values[value].name for value in (*graph.inputs, *graph.outputs)}
     first = [*graph.inputs, *graph.outputs]
     for value in dict.fromkeys([*first, *graph.values]):
         wanted = graph.values[value].name or f"v{value}"
-        name, count = wanted, 1
+        name, count = wanted, counts.get(wanted, 1)
         while name in taken or (count > 1 and name in reserved):
             count += 1
             name = f"{wanted}_{count}"
         taken.add(name)
+        counts[wanted] = count
         yield value, quote_name(name)
 
 

@@ -56,8 +56,8 @@ def read_graph_text(source: Source | str, *, load: ConstReader | None = None) ->
 
     Raises:
         TextError: E10005, E40001, E40004, E40006 as `gerules.text` reports them.
-        GraphError: E40003 undefined names, E40007 names defined twice, E40010 to E40014 for types,
-            constants and structure; all faults of the text at once.
+        GraphError: E40003 undefined names, E40007 names defined twice, E40010 to E40014 and E40102 for
+            types, constants and structure; all faults of the text at once.
     """
     if isinstance(source, str):
         source = Source("<graph>", source)
@@ -288,7 +288,7 @@ class _Reader:
     def _dtype(self, token: Token) -> DType:
         if str(token) in _DTYPES:
             return _DTYPES[str(token)]
-        self._fault(token, table.UNKNOWN_DTYPE, name=str(token), known=", ".join(_DTYPES))
+        self._fault(token, table.UNKNOWN_DTYPE, name=str(token), remedy=f"use one of {', '.join(_DTYPES)}")
         return DType.UNKNOWN
 
     def _attr(self, item: Tree[Token] | Token | None) -> Attr | None:

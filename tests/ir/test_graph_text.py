@@ -129,7 +129,7 @@ def test_all_faults_are_reported_with_their_places() -> None:
         parse_graph(FAULTS)
     found = [(d.code.code, str(d.span)) for d in caught.value.diagnostics]
     assert found == [
-        ("E40013", "<graph>:2:14"),
+        ("E40102", "<graph>:2:14"),
         ("E40003", "<graph>:3:14"),
         ("E40007", "<graph>:4:5"),
         ("E40014", "<graph>:5:23"),
