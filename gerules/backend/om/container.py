@@ -1,6 +1,6 @@
 """The outer shell of an `.om` file: header, partition tables, and partitions as views.
 
-Source: hicann/ge, `ModelFileHeader`, `ModelPartitionTable`, `OmFileLoadHelper`; numbers are little-endian.
+Source: hicann/ge, `ModelPartitionTable`, `OmFileLoadHelper`; numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -8,106 +8,33 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import Final
 
 from gerules.backend.om.error import OmError
+from gerules.backend.om.header import (
+    HEADER_BYTES,
+    MAGIC,
+    VERSION_2,
+    Header,
+    ModelKind,
+    PartitionType,
+    pack_header,
+    partition_name,
+    read_header,
+)
 from gerules.errors import Faults, table
-
-HEADER_BYTES: Final = 256
-MAGIC: Final = b"IMOD"
-VERSION_1: Final = 0x10000000
-VERSION_2: Final = 0x20000000
-IR_VERSION: Final = 2
-"""`om_ir_version` and `ModelDef.version` of every file since 2020."""
 
 _MAX_ROWS: Final = 32
 """Rows of an ordinary table. GE writes at most nine; types end at 31 and none comes twice."""
 
 _MAX_FLOW_ROWS: Final = 4096
-_MAX_MODELS: Final = 1 << 16
-_MAX_NAME_BYTES: Final = 31
 _MAX_PART_BYTES: Final = (1 << 32) - 1
 
-_COMMON: Final = struct.Struct("<4sII64sIBBBB32sI32sI")
-_TAIL_1: Final = struct.Struct("<20sB")
-_TAIL_2: Final = struct.Struct("<I20sB3sQBB")
 _ROW_TINY: Final = struct.Struct("<III")
 _ROW_WIDE: Final = struct.Struct("<IIQQ")
 
-
-class PartitionType(IntEnum):
-    """What a partition holds. Files of HiAI phones use other names from 3 on."""
-
-    MODEL_DEF = 0
-    WEIGHTS_DATA = 1
-    TASK_INFO = 2
-    TBE_KERNELS = 3
-    CUST_AICPU_KERNELS = 4
-    SO_BINS = 5
-    FLOW_MODEL = 6
-    FLOW_SUBMODEL = 7
-    MODEL_INOUT_INFO = 8
-    STATIC_TASK_DESC = 9
-    DYNAMIC_TASK_DESC = 10
-    TASK_PARAM = 11
-    TILING_DATA = 12
-    PRE_MODEL_DESC = 20
-    PRE_MODEL_SQE = 21
-    PRE_KERNEL_ARGS = 22
-    PRE_MODEL_DESC_EXTEND = 23
-    BUNDLE_MODEL_INFO = 24
-    BUNDLE_MODEL_VAR_INFO = 25
-    CUSTOM_OPS = 26
-
-
 _REPEATABLE: Final = {PartitionType.FLOW_SUBMODEL, PartitionType.BUNDLE_MODEL_INFO}
 _LARGE: Final = {PartitionType.WEIGHTS_DATA, PartitionType.TBE_KERNELS, PartitionType.CUST_AICPU_KERNELS}
-
-
-class ModelKind(IntEnum):
-    """`modeltype` of the header."""
-
-    IR = 0
-    STANDARD = 1
-    TINY = 2
-    FLOW = 3
-    LITE = 4
-    BUNDLE = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The first 256 bytes of a file, as far as they mean something.
-
-    `length_bytes` is what the file says of its payload (the whole file, for a bundle); the writer
-    computes it. `n_models` counts (table, partitions) blocks. `platform_type` 0 is a LITE target
-    (HiAI phones), 1 a MINI one.
-    """
-
-    name: str = ""
-    version: int = VERSION_2
-    kind: int = ModelKind.IR
-    is_encrypted: bool = False
-    is_online: bool = False
-    ir_version: int = IR_VERSION
-    n_models: int = 1
-    platform_version: str = ""
-    platform_type: int = 1
-    length_bytes: int = 0
-    needs_host_check: bool = False
-    is_dynamic: bool = False
-    has_wide_table: bool = True
-
-    @property
-    def is_hiai(self) -> bool:
-        """Whether a HiAI phone is the target: partitions from 3 on and TASK_INFO mean other things."""
-        return self.version < VERSION_2 and self.platform_type == 0
-
-    @property
-    def version_text(self) -> str:
-        """The version as people write it, `2.0`."""
-        return f"{self.version >> 28}.{self.version & 0xFFFFFFF}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +83,6 @@ class PartitionSource:
     chunks: Iterable[bytes | memoryview]
 
 
-def partition_name(type: int) -> str:
-    """Return the name of a partition type, `type <n>` when it has none."""
-    try:
-        return PartitionType(type).name
-    except ValueError:
-        return f"type {type}"
-
-
 def read_container(data: bytes | memoryview, *, place: str = "") -> OmFile:
     """Take a file apart into header, blocks and partitions without copying it.
 
@@ -188,7 +107,7 @@ def _read(view: memoryview, place: str, *, may_bundle: bool) -> OmFile:
         raise OmError(
             table.OM_TRUNCATED, place=place, part="the header", need_bytes=HEADER_BYTES, have_bytes=len(view)
         )
-    header = _read_header(view, faults, place)
+    header = read_header(view, faults, place)
     is_bundle = header.version >= VERSION_2 and header.kind == ModelKind.BUNDLE
     stated = header.length_bytes + (0 if is_bundle else HEADER_BYTES)
     if stated != len(view):
@@ -216,45 +135,6 @@ def _read(view: memoryview, place: str, *, may_bundle: bool) -> OmFile:
             if part.type == PartitionType.BUNDLE_MODEL_INFO:
                 bundled.append(_read(part.data, f"{place} [model {number}]", may_bundle=False))
     return OmFile(header, tuple(blocks), tuple(bundled))
-
-
-def _read_header(view: memoryview, faults: Faults, place: str) -> Header:
-    (
-        _, header_bytes, version, _, length, encrypted, _, kind, mode, name, _, _, ir_version,
-    ) = _COMMON.unpack_from(view)  # fmt: skip
-    if header_bytes != HEADER_BYTES:
-        faults.add(
-            table.OM_BAD_HEADER, place=place, field="headsize", found=header_bytes, expected="it is always 256"
-        )
-    if not VERSION_1 <= version < VERSION_2 + VERSION_1:
-        faults.add(
-            table.OM_BAD_HEADER, place=place, field="version", found=f"0x{version:08x}",
-            expected="gerules reads 1.x (0x1.......) and 2.x (0x2.......)",
-        )  # fmt: skip
-    header = Header(
-        _text(name), version, kind, bool(encrypted), bool(mode), ir_version, length_bytes=length
-    )
-    if version < VERSION_2:
-        platform, platform_type = _TAIL_1.unpack_from(view, _COMMON.size)
-        return replace(
-            header, platform_version=_text(platform), platform_type=platform_type, has_wide_table=False
-        )
-    n_models, platform, platform_type, _, model_length, host, dynamic = _TAIL_2.unpack_from(view, _COMMON.size)
-    if not 1 <= n_models <= _MAX_MODELS:
-        faults.add(
-            table.OM_BAD_HEADER, place=place, field="model_num", found=n_models,
-            expected=f"it is at least 1 and at most {_MAX_MODELS}",
-        )  # fmt: skip
-    return replace(
-        header,
-        n_models=n_models,
-        platform_version=_text(platform),
-        platform_type=platform_type,
-        length_bytes=model_length or length,
-        needs_host_check=bool(host),
-        is_dynamic=bool(dynamic) or n_models > 1,
-        has_wide_table=model_length != 0 or kind == ModelKind.FLOW,
-    )
 
 
 def _read_block(
@@ -353,7 +233,7 @@ def write_container(
         head_bytes + row.size * len(sources) + sum(source.size_bytes for source in sources)
         for sources in blocks
     )
-    yield _pack_header(replace(header, length_bytes=payload, n_models=len(blocks)))
+    yield pack_header(replace(header, length_bytes=payload, n_models=len(blocks)))
     for sources in blocks:
         rows: list[bytes] = [len(sources).to_bytes(head_bytes, "little")]
         offset = 0
@@ -373,12 +253,12 @@ def _check_sources(header: Header, blocks: Sequence[Sequence[PartitionSource]]) 
         what = f"block {number}"
         if not 2 <= len(sources) <= _MAX_ROWS:
             # One wide row reads as an empty narrow table, and loaders refuse it as an "original model".
-            faults.add(table.OM_CANNOT_HOLD, what=what, reason=f"it has {len(sources)} partitions, not 2 to 8")
+            faults.add(table.OM_CANNOT_HOLD, what=what, reason=f"{len(sources)} partitions, not 2 to 8")
         if len({source.type for source in sources}) != len(sources):
             faults.add(table.OM_CANNOT_HOLD, what=what, reason="a partition type comes twice")
         for source in sources:
             if source.size_bytes == 0:
-                faults.add(table.OM_CANNOT_HOLD, what=source.type.name, reason="a partition must not be empty")
+                faults.add(table.OM_CANNOT_HOLD, what=source.type.name, reason="a partition is never empty")
             narrow = source.type not in _LARGE or not header.has_wide_table
             if narrow and source.size_bytes > _MAX_PART_BYTES:
                 faults.add(
@@ -388,34 +268,6 @@ def _check_sources(header: Header, blocks: Sequence[Sequence[PartitionSource]]) 
     if not header.has_wide_table and len(blocks) != 1:
         faults.add(table.OM_CANNOT_HOLD, what="several models", reason="the 32 bit table holds one")
     faults.raise_if_any(OmError)
-
-
-def _pack_header(header: Header) -> bytes:
-    is_wide = header.has_wide_table
-    head = _COMMON.pack(
-        MAGIC, HEADER_BYTES, header.version, bytes(64), 0 if is_wide else header.length_bytes,
-        header.is_encrypted, 0, header.kind, header.is_online, _clip(header.name, _MAX_NAME_BYTES), 0,
-        bytes(32), header.ir_version,
-    )  # fmt: skip
-    platform = _clip(header.platform_version, 19)
-    if header.version < VERSION_2:
-        tail = _TAIL_1.pack(platform, header.platform_type)
-    else:
-        tail = _TAIL_2.pack(
-            header.n_models, platform, header.platform_type, bytes(3),
-            header.length_bytes if is_wide else 0, header.needs_host_check, header.is_dynamic,
-        )  # fmt: skip
-    return (head + tail).ljust(HEADER_BYTES, b"\0")
-
-
-def _clip(text: str, limit_bytes: int) -> bytes:
-    """Return at most `limit_bytes` of a text, never half a character; the field's last byte stays NUL."""
-    raw = text.replace("\0", "").encode("utf-8", "replace")[:limit_bytes]
-    return raw.decode("utf-8", "ignore").encode()
-
-
-def _text(raw: bytes) -> str:
-    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
 def _show(raw: bytes) -> str:
