@@ -19,7 +19,7 @@ HIGHEST_RANK: Final = 64
 
 
 class Misfit(Exception):  # noqa: N818 - it becomes a ShapeError once the node is known
-    """An operator cannot be applied like this. Carries a code and facts, for the caller who knows the node."""
+    """An operator cannot be applied like this. The caller knows the node."""
 
     def __init__(self, code: ErrorCode, **facts: object) -> None:
         super().__init__(code.code)

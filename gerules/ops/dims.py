@@ -114,7 +114,7 @@ def quotient(dims: Sequence[Dim], divisors: Sequence[Dim]) -> Dim | None:
     terms = _parsed(below)
     if terms is None or len(terms) != 1:
         return UNKNOWN_DIM
-    (names, count), = terms.items()
+    ((names, count),) = terms.items()
     return _divided(above, count, names)
 
 

@@ -72,6 +72,20 @@ class Keyword:
         return self.input_index is None
 
 
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A schema, prepared for checking many nodes against it."""
+
+    schema: OpSchema
+    min_inputs: int
+    max_inputs: int | None
+
+    def param(self, index: int) -> Param:
+        """Return what the input at `index` is; the last one again for variadic inputs."""
+        inputs = self.schema.inputs
+        return inputs[index] if index < len(inputs) else inputs[-1]
+
+
 class Schemas:
     """Every operator known, by name and version.
 
@@ -83,6 +97,7 @@ class Schemas:
         self._cache: dict[tuple[str, int | None], OpSchema | None] = {}
         self._by_since: dict[tuple[str, int], OpSchema] = {}
         self._defined: dict[str, OpSchema] = {}
+        self._signatures: dict[tuple[str, int | None], Signature | None] = {}
         self._keywords: dict[tuple[str, str, int | None], Keyword | None] = {}
 
     @property
@@ -106,7 +121,21 @@ class Schemas:
         """Add an operator that a `define` describes; it hides one of the same name."""
         self._defined[schema.op] = schema
         self._cache = {key: known for key, known in self._cache.items() if key[0] != schema.op}
+        self._signatures = {key: known for key, known in self._signatures.items() if key[0] != schema.op}
         self._keywords = {key: known for key, known in self._keywords.items() if key[0] != schema.op}
+
+    def signature(self, op: str, opset: int | None = None) -> Signature | None:
+        """Return the schema of an operator in the form that inference checks nodes with."""
+        key = (op, opset)
+        if key not in self._signatures:
+            schema = self.get(op, opset)
+            made = None if schema is None else Signature(schema, schema.min_inputs, schema.max_inputs)
+            self._signatures[key] = made
+        return self._signatures[key]
+
+    def is_defined(self, op: str) -> bool:
+        """Whether a `define` gave the operator."""
+        return op in self._defined
 
     def names(self) -> frozenset[str]:
         """Return the names of all operators, in every domain."""
