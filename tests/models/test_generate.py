@@ -1,5 +1,8 @@
 """The synthetic graphs: exact sizes, valid, deterministic, and alive at every depth."""
 
+# onnx leaves the types of its checker open.
+# pyright: reportUnknownMemberType=false
+
 import numpy as np
 import onnx
 import pytest
