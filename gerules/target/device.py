@@ -9,6 +9,9 @@ from typing import Final
 from gerules.errors import GerulesError
 from gerules.ir import DType, Format, ValueType
 
+Number = float | int | str | bool
+"""What a device can `set`."""
+
 NodeGuard = Callable[[str, Sequence[ValueType | None], Sequence[ValueType], Mapping[str, object]], bool]
 """Whether a node may run so: (operator, input types, output types, attributes)."""
 
@@ -71,7 +74,7 @@ class Device:
     kernels: tuple[Kernel, ...] = ()
     features: frozenset[str] = frozenset()
     lacks_ops: frozenset[str] = frozenset()
-    numbers: Mapping[str, float | int | str | bool] = field(default_factory=dict[str, float | int | str | bool])
+    numbers: Mapping[str, Number] = field(default_factory=dict[str, "Number"])
 
     def has(self, feature: str) -> bool:
         """Whether the device has a feature (`fp16_matmul`) ."""
