@@ -206,10 +206,8 @@ def _output_dtype(schema: OpSchema, bound: Mapping[str, DType], place: int) -> D
 
 def _wrong_count(signature: Signature, n: int, opset: int) -> Misfit:
     low, high = signature.min_inputs, signature.max_inputs
-    if high is None:
-        wanted = f"at least {low}"
-    else:
-        wanted = str(low) if low == high else f"{low} to {high}"
+    exactly = str(low) if low == high else f"{low} to {high}"
+    wanted = f"at least {low}" if high is None else exactly
     return Misfit(table.WRONG_INPUTS, reason=f"has {n} inputs and takes {wanted}", opset=opset)
 
 

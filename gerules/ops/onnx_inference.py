@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 import onnx
-import onnx.defs
+import onnx.shape_inference
 from onnx import AttributeProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from gerules.errors import table
@@ -101,7 +101,9 @@ def _plain(value: Attr) -> int | float | str | bytes | TensorProto | TypeProto |
 def _tensor(const: Const) -> TensorProto:
     array = const.array
     if array.dtype.kind == "O":
-        return helper.make_tensor("", TensorProto.STRING, array.shape, list(map(_encoded, array.reshape(-1))))
+        texts = TensorProto(data_type=TensorProto.STRING, dims=array.shape)
+        texts.string_data.extend(map(_encoded, array.reshape(-1).tolist()))
+        return texts
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape))
 
 
