@@ -44,6 +44,11 @@ class DataFiles:
             self._allowed.append(model.resolve().parent)
         self._mapped: dict[str, memoryview] = {}
 
+    @property
+    def mapped_bytes(self) -> int:
+        """Size of all data files opened so far."""
+        return sum(len(data) for data in self._mapped.values())
+
     def read(self, location: str, offset: int, size_bytes: int) -> memoryview:
         """Return a range of a data file as a view.
 

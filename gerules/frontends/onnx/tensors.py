@@ -15,7 +15,7 @@ from gerules.errors import table
 from gerules.frontends.onnx.external import DataFault, DataFiles
 from gerules.frontends.onnx.findings import Findings
 from gerules.frontends.onnx.wire import Payload
-from gerules.ir import DType
+from gerules.ir import Attr, Const, DType
 from gerules.ops.onnx_types import DTYPE_OF_CODE
 
 Array = npt.NDArray[np.generic]
@@ -25,6 +25,9 @@ _HIGHEST_RANK: Final = 64
 
 _LARGEST_DENSE_BYTES: Final = 1 << 30
 """A sparse tensor of a few bytes may claim any shape; beyond this it is not made dense."""
+
+_MOST_COPIES: Final = 32
+"""Bytes of unpacked elements for each byte of the files; varints of one byte grow eight times."""
 
 _TYPED_FIELD: Final[dict[DType, str]] = {
     DType.F32: "float_data",
@@ -54,16 +57,25 @@ class _Misfit(Exception):  # noqa: N818 - never leaves this file
 
 
 class Tensors:
-    """Reads the tensors of one model file."""
+    """Reads the tensors of one model of `size_bytes` bytes."""
 
     def __init__(
-        self, data: memoryview, payloads: list[Payload], secret: int, files: DataFiles, findings: Findings
+        self,
+        data: memoryview,
+        payloads: list[Payload],
+        secret: int,
+        files: DataFiles,
+        findings: Findings,
+        *,
+        size_bytes: int,
     ) -> None:
         self._data = data
+        self._size_bytes = size_bytes
         self._payloads = payloads
         self._secret = secret
         self._files = files
         self._findings = findings
+        self._copied_bytes = 0
 
     def read(self, proto: TensorProto, name: str, place: str = "") -> Array:
         """Return the array of a tensor; a faulty one is reported and comes back empty.
@@ -89,6 +101,24 @@ class Tensors:
             self._findings.add(table.BAD_EXTERNAL_DATA, place=place, name=name, reason=str(fault))
         return np.zeros(0, np.float32)
 
+    def constant_of(self, kind: str, value: Attr) -> Const:
+        """Return the constant that one attribute of a Constant node stands for."""
+        if isinstance(value, Const):
+            return value
+        match kind:
+            case "value_int" | "value_ints":
+                array = np.array(value, np.int64)
+            case "value_float" | "value_floats":
+                array = np.array(value, np.float32)
+            case "value_string":
+                array = np.empty((), np.object_)
+                array[()] = value
+            case _:
+                array = np.empty(len(value) if isinstance(value, tuple) else 0, np.object_)
+                array[:] = value
+        array.flags.writeable = False
+        return Const(array)
+
     def _read(self, proto: TensorProto) -> Array:
         dims = tuple(proto.dims)
         dtype = _dtype_of(proto.data_type)
@@ -99,9 +129,18 @@ class Tensors:
             flat = self._numbers(proto, dtype, n_elements)
         if flat.size != n_elements:
             raise _Misfit(f"its shape {list(dims)} asks for {n_elements} elements, but it has {flat.size}")
+        self._count_copy(flat)
         out = flat.reshape(dims)
         out.flags.writeable = False
         return out
+
+    def _count_copy(self, array: Array) -> None:
+        """Stop before arrays that are no views fill the memory: a function can be called any number of times."""
+        if array.base is None or not isinstance(array.base, memoryview):
+            self._copied_bytes += array.nbytes
+        limit = _LARGEST_DENSE_BYTES + _MOST_COPIES * (self._size_bytes + self._files.mapped_bytes)
+        if self._copied_bytes > limit:
+            raise _Misfit(f"the tensors take more than {limit} bytes once unpacked")
 
     def _numbers(self, proto: TensorProto, dtype: DType, n_elements: int) -> Array:
         need = dtype.size_bytes(n_elements)
@@ -157,6 +196,7 @@ class Tensors:
             raise _Misfit("a sparse index lies outside the shape")
         out = np.zeros(n_elements, values.dtype)
         out[places] = values
+        self._count_copy(out)
         out = out.reshape(dims)
         out.flags.writeable = False
         return out
