@@ -13,8 +13,8 @@ class Packing:
     """What the placers work on: buffers as ranges of cliques, sizes already aligned.
 
     Buffer `i` takes `[low[i], high[i])` of the `n_cliques` cliques and `size[i]` bytes in each; it
-    lives for `width[i]` steps. Two buffers overlap in time exactly when their ranges of cliques do. `total[s]` is the sum of sizes
-    in clique `s`; the largest is a lower bound on the height of every placement.
+    lives for `width[i]` steps. Two buffers overlap in time exactly when their ranges of cliques do.
+    `total[s]` is the sum of sizes in clique `s`; the largest is a lower bound on every height.
     """
 
     low: list[int]

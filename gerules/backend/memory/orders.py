@@ -1,4 +1,4 @@
-"""Orders in which a placer takes buffers: static keys, and the spread of a clique sum over a buffer's life."""
+"""Orders in which a placer takes buffers, by static keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from gerules.backend.memory.cliques import Packing
 
 BASE_ORDERS: Final = ("TWA", "TZW", "TCD", "TW", "WAT", "TA", "DCT", "TZC")
-"""Keys by falling weight: T largest clique sum, W steps, A steps x size, C cliques, D cliques x size, Z size."""
+"""Keys, largest first: T clique sum, W steps, A steps x size, C cliques, D cliques x size, Z size."""
 
 BRANCH_ORDERS: Final = ("TWA", "TCD", "TC", "TA")
 """The orders the exact search tries in turn."""
