@@ -440,6 +440,23 @@ OPERATOR_NOT_SUPPORTED: Final = ErrorCode(
     "{remedy}",
 )
 
+# ---------------------------------------------------------------- E7: running
+NO_KERNEL: Final = ErrorCode(
+    "E70001", "no-kernel", "operator {op} cannot be run at opset {opset}",
+    "Neither gerules nor onnx.reference has a kernel for it.",
+    "define it in a rule file, or decompose it before running",
+)
+KERNEL_REFUSED: Final = ErrorCode(
+    "E70002", "kernel-refused", "operator {op} refuses its inputs: {reason}",
+    "Shapes, types, attributes or values of the inputs do not fit the operator, or memory ran out.",
+    "check the inputs against the operator's specification",
+)
+RESULT_DOES_NOT_FIT: Final = ErrorCode(
+    "E70003", "result-does-not-fit", "operator {op} gives {found} where {planned} was planned",
+    "The place for a result has the shape and type that were inferred; the computed ones differ.",
+    "compile again for the shapes the model is run with",
+)
+
 # ---------------------------------------------------------------- E9: gerules itself
 INTERNAL: Final = ErrorCode(
     "E90001", "internal", "gerules met a fault of its own: {reason}",

@@ -1,0 +1,1 @@
+"""Running: kernels on numpy, and executors of graphs and of `.om` files."""

@@ -1,0 +1,58 @@
+"""Precision: narrow floats are computed in f32 and rounded once; f64 stays f64."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from gerules.runtime.kernels.contract import Array
+
+F32: Final = np.dtype(np.float32)
+F64: Final = np.dtype(np.float64)
+
+_NARROW: Final = frozenset(
+    np.dtype(kind)
+    for kind in (
+        np.float16,
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e4m3fnuz,
+        ml_dtypes.float8_e5m2,
+        ml_dtypes.float8_e5m2fnuz,
+        ml_dtypes.float8_e8m0fnu,
+        ml_dtypes.float4_e2m1fn,
+    )
+)
+
+
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Whether the type is a float of 16 bits or fewer."""
+    return dtype in _NARROW
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether the type is a real float of any width; ml_dtypes' own have numpy's kind `V`."""
+    return dtype.kind == "f" or dtype in _NARROW
+
+
+def widen(array: Array) -> Array:
+    """Return the array in the type it is computed in: narrow floats as f32, anything else as it is."""
+    return array.astype(F32) if array.dtype in _NARROW else array
+
+
+def widen_to_float(array: Array) -> Array:
+    """As `widen`, and integers as f64, for operators that are defined on reals."""
+    if array.dtype in _NARROW:
+        return array.astype(F32)
+    return array if array.dtype.kind in "fc" else array.astype(F64)
+
+
+def round_to(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return the array in `dtype`; overflow becomes infinity without a warning."""
+    array = np.asarray(array)
+    if array.dtype == dtype:
+        return array
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(dtype)
