@@ -79,6 +79,7 @@ def write_filled(name: str, file: Path, *, seed: int) -> None:
     _replace_nodes(graph, [node for node in graph.node if node.op_type != "ConstantOfShape"])
     _drop_unread(graph)
     model.ir_version = 4  # the first in which an initializer need not be listed as an input
+    _settle_batch_norms(model, rng)
     _spread_output(model)
     onnx.save(model, file)
 
@@ -116,25 +117,59 @@ def _drop_unread(graph: onnx.GraphProto) -> None:
                 del values[index]
 
 
-def _spread_output(model: onnx.ModelProto) -> None:
-    """Scale the last Conv or Gemm so that what it leads to has `OUTPUT_SPREAD`, as measured on one image."""
-    import onnxruntime as ort
+def _settle_batch_norms(model: onnx.ModelProto, rng: np.random.Generator) -> None:
+    """Set running statistics to those of one image, then push each a little off.
 
-    graph = model.graph
-    softmax = [node for node in graph.node if node.op_type == "Softmax"]
-    logits = softmax[-1].input[0] if softmax else graph.output[0].name
+    One run measures them all: on a batch of one, InstanceNormalization is BatchNormalization by the
+    statistics of the batch, so each norm sees what it will see once those before it are settled.
+    """
+    norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
+    if not norms:
+        return
     probe = onnx.ModelProto()
     probe.CopyFrom(model)
-    probe.graph.ClearField("output")
-    probe.graph.output.append(helper.make_empty_tensor_value_info(logits))
-    (image,) = graph.input
-    shape = [dim.dim_value for dim in image.type.tensor_type.shape.dim]
-    session = ort.InferenceSession(probe.SerializeToString(), providers=["CPUExecutionProvider"])
-    pixels = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    (measured,) = session.run([logits], {image.name: pixels})
-    gain = OUTPUT_SPREAD / float(np.std(np.asarray(measured)))
+    for node in probe.graph.node:
+        if node.op_type == "BatchNormalization":
+            node.op_type = "InstanceNormalization"
+            del node.input[3:]
+            kept = [attribute for attribute in node.attribute if attribute.name == "epsilon"]
+            node.ClearField("attribute")
+            node.attribute.extend(kept)
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    measured = _measure(probe, [node.input[0] for node in norms])
+    for node, seen in zip(norms, measured, strict=True):
+        mean, variance = seen.mean(axis=(0, 2, 3)), seen.var(axis=(0, 2, 3))
+        mean += rng.normal(0, 0.1, mean.shape) * np.sqrt(variance)
+        variance *= rng.uniform(0.7, 1.4, variance.shape)
+        for name, statistic in zip(node.input[3:], (mean, variance), strict=True):
+            weights[name].CopyFrom(numpy_helper.from_array(statistic.astype(np.float32), name))
+
+
+def _spread_output(model: onnx.ModelProto) -> None:
+    """Scale the last Conv or Gemm so that what it leads to has `OUTPUT_SPREAD`, as measured on one image."""
+    graph = model.graph
+    softmax = [node for node in graph.node if node.op_type == "Softmax"]
+    (logits,) = _measure(model, [softmax[-1].input[0] if softmax else graph.output[0].name])
+    gain = OUTPUT_SPREAD / float(logits.std())
     last = [node for node in graph.node if node.op_type in ("Conv", "Gemm")][-1]
     for tensor in graph.initializer:
         if tensor.name in last.input[1:]:
             scaled = numpy_helper.to_array(tensor) * np.float32(gain)
             tensor.CopyFrom(numpy_helper.from_array(scaled, tensor.name))
+
+
+def _measure(model: onnx.ModelProto, values: Sequence[str]) -> list[NDArray[np.float32]]:
+    """What `values` hold while onnxruntime runs the model on one random image."""
+    import onnxruntime as ort
+
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    probe.graph.ClearField("output")
+    probe.graph.output.extend(helper.make_empty_tensor_value_info(value) for value in values)
+    (image,) = model.graph.input
+    shape = [dim.dim_value for dim in image.type.tensor_type.shape.dim]
+    options = ort.SessionOptions()
+    options.log_severity_level = 3  # errors only: a probe has weights left over, each worth a warning
+    session = ort.InferenceSession(probe.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    pixels = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    return [np.asarray(array, np.float32) for array in session.run(list(values), {image.name: pixels})]
