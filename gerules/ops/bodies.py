@@ -21,6 +21,8 @@ from gerules.ir import (
 )
 from gerules.ops.call import Call, Misfit, axis_in
 
+_FIRST_SCAN_WITHOUT_BATCH: Final = 9
+
 BodyRule = Callable[[Call, Mapping[str, Body]], list[ValueType]]
 
 
@@ -123,9 +125,9 @@ def _stacked(type: ValueType, length: Dim, axis: int) -> ValueType:
 
 def _scan(call: Call, bodies: Mapping[str, Body]) -> list[ValueType]:
     given = output_types(_body(bodies, "body"))
+    if call.opset < _FIRST_SCAN_WITHOUT_BATCH:
+        return _batched_scan(call, given)
     n_states = len(call.inputs) - scan_count(call)
-    if call.opset < 9:
-        return [TensorType(type.dtype) if isinstance(type, TensorType) else UNKNOWN for type in given]
     if len(given) < n_states:
         raise _misfit(f"it carries {n_states} values, its body returns {len(given)}")
     length: Dim = UNKNOWN_DIM
@@ -140,6 +142,18 @@ def _scan(call: Call, bodies: Mapping[str, Body]) -> list[ValueType]:
         _carried(call.inputs[place] or UNKNOWN, type, place) for place, type in enumerate(given[:n_states])
     ]
     return [*states, *map(_stacked, given[n_states:], (length,) * len(axes), axes)]
+
+
+def _batched_scan(call: Call, given: list[ValueType]) -> list[ValueType]:
+    """Opset 8: every value but the lengths has a batch dim, and what is scanned a time dim after it."""
+    n_states = len(call.inputs) - 1 - call.int_attr("num_scan_inputs", 0)
+    scanned = call.shape(len(call.inputs) - 1)
+    batch, length = scanned[:2] if scanned is not None and len(scanned) > 1 else (UNKNOWN_DIM, UNKNOWN_DIM)
+    out: list[ValueType] = []
+    for place, type in enumerate(given):
+        stacked = type if place < n_states else _stacked(type, length, 0)
+        out.append(_stacked(stacked, batch, 0))
+    return out
 
 
 def scan_count(call: Call) -> int:
@@ -163,6 +177,16 @@ def _sequence_map(call: Call, bodies: Mapping[str, Body]) -> list[ValueType]:
     return [SequenceType(type) for type in output_types(_body(bodies, "body"))]
 
 
+def _flex_attention(call: Call, bodies: Mapping[str, Body]) -> list[ValueType]:
+    """Scores pass through bodies; the result has the query's heads and length, and the value's size."""
+    query, value = call.shape(0), call.shape(2)
+    if query is None or value is None:
+        return [TensorType(call.dtypes[0])]
+    if len(query) != 4 or len(value) != 4:
+        raise Misfit(table.SHAPES_DO_NOT_FIT, reason="query and value must have rank 4")
+    return [TensorType(call.dtypes[0], (*query[:3], value[3]))]
+
+
 def through_body(call: Call, bodies: Mapping[str, Body]) -> list[ValueType]:
     """A fused operator with one body that takes the node's inputs gives what the body gives."""
     if len(bodies) != 1:
@@ -182,7 +206,7 @@ def entry_types(call: Call, name: str, body: Graph) -> list[ValueType] | None:
     match call.op:
         case "Loop":
             found = [TensorType(DType.I64, ()), TensorType(DType.BOOL, ()), *known[2:]]
-        case "Scan" if call.opset >= 9:
+        case "Scan" if call.opset >= _FIRST_SCAN_WITHOUT_BATCH:
             n_states = len(known) - scan_count(call)
             scanned = [
                 _without_axis(type, axis)
@@ -191,7 +215,7 @@ def entry_types(call: Call, name: str, body: Graph) -> list[ValueType] | None:
             found = [*known[:n_states], *scanned]
         case "SequenceMap":
             found = [type.element if isinstance(type, SequenceType) else type for type in known]
-        case "If" | "Scan":
+        case "If" | "Scan" | "FlexAttention" | "ai.onnx.preview::FlexAttention":
             return None
         case _:
             found = known
@@ -203,7 +227,7 @@ def carried_range(call: Call) -> tuple[int, int]:
     match call.op:
         case "Loop":
             return 2, len(call.inputs)
-        case "Scan" if call.opset >= 9:
+        case "Scan" if call.opset >= _FIRST_SCAN_WITHOUT_BATCH:
             return 0, len(call.inputs) - scan_count(call)
         case _:
             return 0, 0
@@ -221,4 +245,6 @@ BODY_RULES: Final[dict[str, BodyRule]] = {
     "Loop": _loop,
     "Scan": _scan,
     "SequenceMap": _sequence_map,
+    "FlexAttention": _flex_attention,
+    "ai.onnx.preview::FlexAttention": _flex_attention,
 }

@@ -165,8 +165,7 @@ class _Scope:
             found, vector, bodies = self.node(node, types.__getitem__, consts, vectors, depth)
             if bodies is not node.bodies:
                 changed[node.id] = replace(node, bodies=bodies)
-            for value, type in self.unified(node, found, declared):
-                types[value] = type
+            types.update(self.unified(node, found, declared))
             if vector is not None and node.outputs[0] is not None:
                 vectors[node.outputs[0]] = vector
         values = {

@@ -7,34 +7,32 @@ from typing import Final
 
 from gerules.errors import Diagnostic, GerulesError, table
 from gerules.ir import UNKNOWN, Body, Const, DType, Node, TensorType, ValueType
-from gerules.ops import (
-    shapes_elementwise,
-    shapes_index,
-    shapes_layout,
-    shapes_make,
-    shapes_matrix,
-    shapes_reduce,
-    shapes_window,
-)
 from gerules.ops.bodies import BODY_RULES, through_body
 from gerules.ops.call import HIGHEST_RANK, Call, Misfit, Rule, Vector
 from gerules.ops.dims import LARGEST_DIM
 from gerules.ops.onnx_inference import infer_by_onnx
 from gerules.ops.registry import Schemas, Signature, split_op
 from gerules.ops.schema import OpSchema, Param, ParamKind
+from gerules.ops.shapes_elementwise import RULES as ELEMENTWISE_RULES
+from gerules.ops.shapes_index import RULES as INDEX_RULES
+from gerules.ops.shapes_layout import RULES as LAYOUT_RULES
+from gerules.ops.shapes_make import RULES as MAKE_RULES
+from gerules.ops.shapes_matrix import RULES as MATRIX_RULES
+from gerules.ops.shapes_reduce import RULES as REDUCE_RULES
+from gerules.ops.shapes_window import RULES as WINDOW_RULES
 from gerules.ops.vectors import VECTOR_RULES, vectors_of
 
 Extra = Callable[[Node, Sequence[ValueType | None], Sequence[Const | None]], Sequence[ValueType] | None]
 """Inference for operators that only a higher floor can read, such as `define`s; None when it cannot say."""
 
 RULES: Final[dict[str, Rule]] = {
-    **shapes_elementwise.RULES,
-    **shapes_window.RULES,
-    **shapes_matrix.RULES,
-    **shapes_reduce.RULES,
-    **shapes_layout.RULES,
-    **shapes_index.RULES,
-    **shapes_make.RULES,
+    **ELEMENTWISE_RULES,
+    **WINDOW_RULES,
+    **MATRIX_RULES,
+    **REDUCE_RULES,
+    **LAYOUT_RULES,
+    **INDEX_RULES,
+    **MAKE_RULES,
 }
 """Our own rules; what is not here goes to `Extra`, or to onnx's inference."""
 

@@ -150,13 +150,13 @@ def _resize(call: Call) -> list[ValueType]:
     if call.has(3):
         sizes = call.vector(3)
         if sizes is None:
-            return [unknown]
+            sizes = ("?",) * len(axes)
         if len(sizes) != len(axes):
             raise misfit(f"{len(sizes)} sizes are given for {len(axes)} axes")
         return [TensorType(dtype, _resized(call, list(shape), axes, sizes))]
     scales = call.floats(2)
     if not scales:
-        return [unknown]
+        return [TensorType(dtype, _resized(call, list(shape), axes, ("?",) * len(axes)))]
     return [TensorType(dtype, _scaled(shape, axes, scales))]
 
 

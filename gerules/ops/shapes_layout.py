@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gerules.ir import UNKNOWN_DIM, Dim, Shape, TensorType, ValueType
-from gerules.ops.call import Call, Rule, Vector, axes_in, bad_attr, misfit, unknown_shape
+from gerules.ops.call import HIGHEST_RANK, Call, Rule, Vector, axes_in, bad_attr, misfit, unknown_shape
 from gerules.ops.dims import add_dims, broadcast_shapes, mul_dims, product, quotient
 
 
@@ -34,7 +34,7 @@ def _reshape(call: Call) -> list[ValueType]:
 
 def _small(listed: Shape | None) -> int:
     size = listed[0] if listed else 0
-    if isinstance(size, int) and 0 <= size <= 256:
+    if isinstance(size, int) and 0 <= size <= HIGHEST_RANK:
         return size
     raise misfit(f"{size} dims are more than a tensor has")
 
@@ -206,6 +206,10 @@ def _check_parts(sizes: Sequence[Dim], dim: Dim, n: int) -> None:
 
 def _expand(call: Call) -> list[ValueType]:
     shape, target = call.shape(0), call.vector(1)
+    if target is None:
+        listed = call.shape(1)
+        if listed is not None and len(listed) == 1 and isinstance(listed[0], int):
+            target = unknown_shape(_small(listed))
     if shape is None or target is None:
         return [TensorType(call.dtypes[0])]
     if any(isinstance(dim, int) and dim < 0 for dim in target):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Final
 
+import numpy as np
+
 from gerules.ir import Attr, Const, Dim, DType, Shape, TensorType, ValueType
 from gerules.ops.call import HIGHEST_RANK, Call, Rule, axis_in, bad_attr, misfit
+from gerules.ops.dims import add_dims, floordiv_dim
 
 
 def _constant(call: Call) -> list[ValueType]:
@@ -104,7 +107,11 @@ def _range(call: Call) -> list[ValueType]:
     elif all(entry is not None and len(entry) == 1 for entry in numbers):
         begin, stop, stride = (entry[0] for entry in numbers if entry is not None)
         _check_step(stride)
-        count = (stop - begin) / stride
+        if call.dtypes[0] not in (DType.F32, DType.F64):
+            # How half precision rounds the difference decides the count, and kernels do not agree on it.
+            return [TensorType(call.dtypes[0], ("?",))]
+        span = stop - begin if call.dtypes[0] is DType.F64 else float(np.float32(stop) - np.float32(begin))
+        count = span / stride
         if not math.isfinite(count):
             raise misfit("the limits are no finite numbers")
         size = max(0, math.ceil(count))
@@ -128,6 +135,32 @@ def _multinomial(call: Call) -> list[ValueType]:
     rows: Dim = "?" if shape is None or not shape else shape[0]
     out = (rows, call.int_attr("sample_size", 1))
     return [TensorType(DType.I32 if dtype is DType.UNKNOWN else dtype, out)]
+
+
+def _stft(call: Call) -> list[ValueType]:
+    """`[batch, length, 1 or 2] -> [batch, frames, bins, 2]`.
+
+    Ours because onnx's own rule takes an absent `onesided` for 0, where the operator's default is 1.
+    """
+    shape, step = call.shape(0), call.vector(1)
+    frame: Dim = "?"
+    listed = call.vector(3)
+    window = call.shape(2)
+    if listed is not None and len(listed) == 1:
+        frame = listed[0]
+    elif window is not None and len(window) == 1:
+        frame = window[0]
+    bins = add_dims(floordiv_dim(frame, 2), 1) if call.int_attr("onesided", 1) else frame
+    batch: Dim = shape[0] if shape else "?"
+    length: Dim = shape[1] if shape is not None and len(shape) > 1 else "?"
+    frames: Dim = "?"
+    if isinstance(length, int) and isinstance(frame, int) and step is not None and len(step) == 1:
+        hop = step[0]
+        if isinstance(hop, int):
+            if hop < 1 or frame > length:
+                raise misfit(f"frames of {frame} every {hop} do not fit {length} samples")
+            frames = (length - frame) // hop + 1
+    return [TensorType(call.dtypes[0], (batch, frames, bins, 2))]
 
 
 # ---------------------------------------------------------------- quantization
@@ -174,6 +207,7 @@ RULES: Final[dict[str, Rule]] = {
     "RandomNormal": _random,
     "RandomUniform": _random,
     "Multinomial": _multinomial,
+    "STFT": _stft,
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,
     "DynamicQuantizeLinear": _dynamic_quantize,
