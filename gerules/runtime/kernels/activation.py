@@ -67,8 +67,10 @@ def _elu(x: Array, attrs: Attrs, out: Array | None) -> Array:
 
 def _selu(x: Array, attrs: Attrs, out: Array | None) -> Array:
     kind = x.dtype.type
-    alpha, gamma = kind(read_float(attrs, "alpha", _SELU_ALPHA)), kind(read_float(attrs, "gamma", _SELU_GAMMA))
-    return gamma * (np.maximum(x, kind(0)) + alpha * _exp_below_zero(x))
+    alpha = kind(read_float(attrs, "alpha", _SELU_ALPHA))
+    return kind(read_float(attrs, "gamma", _SELU_GAMMA)) * (
+        np.maximum(x, kind(0)) + alpha * _exp_below_zero(x)
+    )
 
 
 def _celu(x: Array, attrs: Attrs, out: Array | None) -> Array:
@@ -155,7 +157,9 @@ def softmax_rows(x: Array, axis: int, out: Array | None = None) -> Array:
     return result
 
 
-def _over_axis(x: Array, attrs: Attrs, context: KernelContext, function: Callable[[Array, int], Array]) -> Array:
+def _over_axis(
+    x: Array, attrs: Attrs, context: KernelContext, function: Callable[[Array, int], Array]
+) -> Array:
     """Apply along `axis`; before opset 13 all axes from `axis` on (by default 1) are one."""
     if context.opset >= 13:
         return function(x, normalize_axis(read_int(attrs, "axis", -1), x.ndim))

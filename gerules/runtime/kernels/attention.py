@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -68,16 +68,20 @@ def _bias(inputs: Inputs, attrs: Attrs, query: Array, key: Array, n_past: int) -
     dtype = widen(query[:0]).dtype
     total: Array | None = None
     if mask is not None:
-        total = np.where(mask, dtype.type(0), dtype.type(-np.inf)) if mask.dtype == np.bool_ else mask.astype(dtype)
+        total = _as_bias(mask, dtype) if mask.dtype == np.bool_ else mask.astype(dtype)
         missing = n_keys - total.shape[-1]
         if missing > 0:
             wider = np.full((*total.shape[:-1], missing), -np.inf, dtype)
             total = np.concatenate((total, wider), axis=-1)
     allowed = _allowed(attrs, n_queries, n_keys, n_past, lengths)
     if allowed is not None:
-        seen = np.where(allowed, dtype.type(0), dtype.type(-np.inf))
+        seen = _as_bias(allowed, dtype)
         total = seen if total is None else total + seen
     return total
+
+
+def _as_bias(allowed: Array, dtype: np.dtype[Any]) -> Array:
+    return np.where(allowed, np.zeros((), dtype), np.full((), -np.inf, dtype))
 
 
 def _allowed(attrs: Attrs, n_queries: int, n_keys: int, n_past: int, lengths: Array | None) -> Array | None:
@@ -107,7 +111,8 @@ def _attend(query: Array, key: Array, value: Array, bias: Array | None, attrs: A
     batch, n_heads, n_queries, size = query.shape
     n_groups = key.shape[1]
     if n_groups < 1 or n_heads % n_groups or key.shape[:3] != value.shape[:3] or key.shape[3] != size:
-        raise ValueError(f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)} do not fit")
+        shapes = [list(item.shape) for item in (query, key, value)]
+        raise ValueError(f"the shapes {shapes} of query, key and value do not fit")
     kind = query.dtype.type
     scale = kind(math.sqrt(read_float(attrs, "scale", 1 / math.sqrt(max(size, 1)))))
     # Heads that share a key become rows of one product, so that keys are not repeated in memory.
@@ -127,17 +132,20 @@ def _attend(query: Array, key: Array, value: Array, bias: Array | None, attrs: A
 
 def _masked_softmax(scores: Array) -> Array:
     """Return softmax over the last axis, in place; a row that may see nothing gives zeros."""
-    top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
-    scores -= np.where(np.isneginf(top), scores.dtype.type(0), top)
+    top: Array = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    top[np.isneginf(top)] = 0
+    scores -= top
     np.exp(scores, out=scores)
-    total = scores.sum(axis=-1, keepdims=True)
-    scores /= np.where(total == 0, scores.dtype.type(1), total)
+    total: Array = scores.sum(axis=-1, keepdims=True)
+    total[total == 0] = 1
+    scores /= total
     return scores
 
 
 def rotary_embedding(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
     """RotaryEmbedding of all or the first elements of each head, as halves or interleaved."""
-    x, cosine, sine, positions = required(inputs, 0), required(inputs, 1), required(inputs, 2), optional(inputs, 3)
+    x, cosine, sine = required(inputs, 0), required(inputs, 1), required(inputs, 2)
+    positions = optional(inputs, 3)
     heads = _heads(x, read_int(attrs, "num_heads", 0))
     size = read_int(attrs, "rotary_embedding_dim", 0) or heads.shape[3]
     if positions is not None:

@@ -52,7 +52,7 @@ class KernelContext:
         """Refuse a result larger than `limit_bytes`, before it is made. Raises ValueError."""
         size_bytes = math.prod(shape) * dtype.itemsize
         if size_bytes > self.limit_bytes:
-            raise ValueError(f"the result would have {size_bytes} bytes; at most {self.limit_bytes} are allowed")
+            raise ValueError(f"the result would have {size_bytes} bytes; {self.limit_bytes} are allowed")
 
 
 Kernel = Callable[[Sequence[Array | None], Mapping[str, Attr], KernelContext], list[Array]]

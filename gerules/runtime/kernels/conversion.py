@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import ml_dtypes
 import numpy as np
 
 from gerules.ir import Attr, DType, dtype_of
-from gerules.runtime.kernels.attributes import read_const, read_dtype, read_flag, read_float, read_int
+from gerules.runtime.kernels.attributes import read_const, read_dtype, read_flag, read_int
 from gerules.runtime.kernels.contract import (
     Array,
     Kernel,
@@ -24,7 +23,22 @@ from gerules.runtime.kernels.precision import is_float, is_narrow
 Inputs = Sequence[Array | None]
 Attrs = Mapping[str, Attr]
 
-_SATURATING: Final = frozenset({DType.F8E4M3FN, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ})
+_CONSTANT_FORMS: Final[Mapping[str, type]] = {
+    "value_float": np.float32,
+    "value_int": np.int64,
+    "value_floats": np.float32,
+    "value_ints": np.int64,
+    "value_string": object,
+    "value_strings": object,
+}
+
+# Source: ONNX, docs/docsgen/source/technical/float8.md, the largest finite value of each type.
+_LARGEST_F8: Final[Mapping[DType, float]] = {
+    DType.F8E4M3FN: 448.0,
+    DType.F8E4M3FNUZ: 240.0,
+    DType.F8E5M2: 57344.0,
+    DType.F8E5M2FNUZ: 57344.0,
+}
 
 
 def cast(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
@@ -61,8 +75,8 @@ def convert(x: Array, kind: DType, *, saturate: bool = True) -> Array:
         # Through text: an object array may hold bytes.
         return _parse(x, kind)
     with np.errstate(all="ignore"):
-        if kind in _SATURATING and saturate:
-            limit = float(ml_dtypes.finfo(target).max)
+        if kind in _LARGEST_F8 and saturate:
+            limit = _LARGEST_F8[kind]
             wide = x.astype(np.float32) if is_narrow(x.dtype) or x.dtype.kind in "iub" else x
             return np.clip(wide, -limit, limit).astype(target)
         if is_narrow(x.dtype) and not is_float(target):
@@ -86,14 +100,9 @@ def constant(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array
     value = read_const(attrs, "value")
     if value is not None:
         return [value.array]
-    for name, dtype in (("value_float", np.float32), ("value_int", np.int64)):
-        if name in attrs:
-            return [np.asarray(read_float(attrs, name, 0.0) if dtype is np.float32 else read_int(attrs, name, 0), dtype)]
-    for name, dtype in (("value_floats", np.float32), ("value_ints", np.int64), ("value_strings", object)):
+    for name, dtype in _CONSTANT_FORMS.items():
         if name in attrs:
             return [np.asarray(attrs[name], dtype)]
-    if "value_string" in attrs:
-        return [np.asarray(attrs["value_string"], object)]
     raise UnsupportedCaseError
 
 

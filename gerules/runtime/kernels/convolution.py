@@ -156,11 +156,17 @@ def _convolve_depthwise_flat(x: Array, weight: Array, windows: Windows, out: Arr
         block = slice(start, min(start + step, channels))
         width = block.stop - block.start
         # The border stays zero from block to block; only the inside is overwritten.
-        flat[:width, :plane].reshape(width, *windows.padded)[(slice(None), *inner_slices(windows))] = x[image, block]
+        flat[:width, :plane].reshape(width, *windows.padded)[(slice(None), *inner_slices(windows))] = x[
+            image, block
+        ]
         for index, tap in enumerate(windows.taps()):
-            offset = sum(at * gap * pitch for at, gap, pitch in zip(tap, windows.dilations, pitches, strict=True))
+            offset = sum(
+                at * gap * pitch for at, gap, pitch in zip(tap, windows.dilations, pitches, strict=True)
+            )
             factor = weight[(block, 0, *tap)].reshape(-1, 1)
-            _accumulate(flat[:width, offset : offset + span], factor, total[:width], product[:width], index == 0)
+            _accumulate(
+                flat[:width, offset : offset + span], factor, total[:width], product[:width], index == 0
+            )
         rows = total[:width].reshape(width, windows.out[0], *windows.padded[1:])
         out[image, block] = rows[(slice(None), slice(None), *(slice(0, size) for size in windows.out[1:]))]
 

@@ -10,22 +10,8 @@ import onnx.defs
 
 from gerules.errors import table
 from gerules.ir import NO_ATTRS, Attr
-from gerules.runtime.kernels import (
-    activation,
-    attention,
-    conversion,
-    convolution,
-    elementwise,
-    indexing,
-    normalization,
-    pooling,
-    products,
-    quantization,
-    reduction,
-    resizing,
-    shaping,
-    transposed_convolution,
-)
+from gerules.runtime.kernels.activation import KERNELS as ACTIVATION
+from gerules.runtime.kernels.attention import KERNELS as ATTENTION
 from gerules.runtime.kernels.contract import (
     DEFAULT_LIMIT_BYTES,
     Array,
@@ -34,23 +20,36 @@ from gerules.runtime.kernels.contract import (
     RunError,
     UnsupportedCaseError,
 )
+from gerules.runtime.kernels.conversion import KERNELS as CONVERSION
+from gerules.runtime.kernels.convolution import KERNELS as CONVOLUTION
+from gerules.runtime.kernels.elementwise import ALIAS_SAFE
+from gerules.runtime.kernels.elementwise import KERNELS as ELEMENTWISE
+from gerules.runtime.kernels.indexing import KERNELS as INDEXING
+from gerules.runtime.kernels.normalization import KERNELS as NORMALIZATION
+from gerules.runtime.kernels.pooling import KERNELS as POOLING
+from gerules.runtime.kernels.products import KERNELS as PRODUCTS
+from gerules.runtime.kernels.quantization import KERNELS as QUANTIZATION
+from gerules.runtime.kernels.reduction import KERNELS as REDUCTION
 from gerules.runtime.kernels.reference import has_reference, run_reference
+from gerules.runtime.kernels.resizing import KERNELS as RESIZING
+from gerules.runtime.kernels.shaping import KERNELS as SHAPING
+from gerules.runtime.kernels.transposed_convolution import KERNELS as TRANSPOSED_CONVOLUTION
 
 KERNELS: Final[Mapping[str, Kernel]] = {
-    **activation.KERNELS,
-    **attention.KERNELS,
-    **conversion.KERNELS,
-    **convolution.KERNELS,
-    **elementwise.KERNELS,
-    **indexing.KERNELS,
-    **normalization.KERNELS,
-    **pooling.KERNELS,
-    **products.KERNELS,
-    **quantization.KERNELS,
-    **reduction.KERNELS,
-    **resizing.KERNELS,
-    **shaping.KERNELS,
-    **transposed_convolution.KERNELS,
+    **ACTIVATION,
+    **ATTENTION,
+    **CONVERSION,
+    **CONVOLUTION,
+    **ELEMENTWISE,
+    **INDEXING,
+    **NORMALIZATION,
+    **POOLING,
+    **PRODUCTS,
+    **QUANTIZATION,
+    **REDUCTION,
+    **RESIZING,
+    **SHAPING,
+    **TRANSPOSED_CONVOLUTION,
 }
 """The operators of the ONNX domain that have a kernel here, by name."""
 
@@ -109,7 +108,7 @@ def run_into(
     Raises:
         RunError: E70001 and E70002 as `run_kernel`; E70003 when the result has another shape or type.
     """
-    is_free = op in elementwise.ALIAS_SAFE or not any(
+    is_free = op in ALIAS_SAFE or not any(
         isinstance(item, np.ndarray) and np.may_share_memory(item, out) for item in inputs
     )
     results = _run(op, inputs, attrs, KernelContext(opset, n_outputs, out if is_free else None, limit_bytes))
@@ -150,7 +149,9 @@ def _run(
 
 def _as_array(result: object) -> Array:
     # numpy gives scalars for what has no axes; Identity may be given a list, or None.
-    return cast(Array, np.asarray(result) if isinstance(result, np.generic) else result)
+    return cast(
+        Array, result if isinstance(result, (np.ndarray, list)) or result is None else np.asarray(result)
+    )
 
 
 def _reason(fault: BaseException) -> str:

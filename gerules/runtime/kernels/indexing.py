@@ -53,7 +53,8 @@ def gather_nd(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Arra
     for axis in range(batch):
         shape = [1] * (indices.ndim - 1)
         shape[axis] = -1
-        places.append(np.arange(x.shape[axis]).reshape(shape))
+        steps = np.arange(x.shape[axis], dtype=np.int64)
+        places.append(steps.reshape(shape))
     return [x[(*places, *np.moveaxis(indices, -1, 0))]]
 
 
@@ -131,8 +132,10 @@ def trilu(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
     x, shift = required(inputs, 0), optional(inputs, 1)
     k = 0 if shift is None else int(shift.reshape(-1)[0])
     k = max(-(1 << 40), min(1 << 40, k))
-    rows, columns = np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])[None, :]
-    kept = columns - rows >= k if read_flag(attrs, "upper", True) else columns - rows <= k
+    rows = np.arange(x.shape[-2], dtype=np.int64)
+    columns = np.arange(x.shape[-1], dtype=np.int64)
+    distance = columns - rows[:, None]
+    kept = distance >= k if read_flag(attrs, "upper", True) else distance <= k
     return [np.where(kept, x, x.dtype.type(0))]
 
 
@@ -149,8 +152,8 @@ def reverse_sequence(inputs: Inputs, attrs: Attrs, context: KernelContext) -> li
     """ReverseSequence: the first elements of every batch entry in reverse."""
     x, lengths = required(inputs, 0), required(inputs, 1)
     time, batch = read_int(attrs, "time_axis", 0), read_int(attrs, "batch_axis", 1)
-    steps = np.arange(x.shape[time])[:, None]
-    order = np.where(steps < lengths[None, :], lengths[None, :] - 1 - steps, steps)
+    steps = np.arange(x.shape[time], dtype=np.int64).reshape(-1, 1)
+    order = np.where(steps < lengths, lengths - 1 - steps, steps)
     order = order if time < batch else order.T
     order = order.reshape(*order.shape, *(1,) * (x.ndim - 2))
     return [np.take_along_axis(x, order, axis=time)]

@@ -37,7 +37,8 @@ def batch_normalization(inputs: Inputs, attrs: Attrs, context: KernelContext) ->
     if x.ndim < 2:
         raise ValueError(f"the input {list(x.shape)} has no channels")
     wide = widen(x)
-    shape = (-1, *(1,) * (x.ndim - 2)) if read_flag(attrs, "spatial", True) or context.opset >= 9 else x.shape[1:]
+    is_spatial = context.opset >= 9 or read_flag(attrs, "spatial", True)
+    shape = (-1, *(1,) * (x.ndim - 2)) if is_spatial else x.shape[1:]
     factor = scale / np.sqrt(variance + variance.dtype.type(read_float(attrs, "epsilon", 1e-5)))
     shift = bias - mean * factor
     out = context.destination(x.shape, wide.dtype)
@@ -46,7 +47,9 @@ def batch_normalization(inputs: Inputs, attrs: Attrs, context: KernelContext) ->
     return [round_to(out, x.dtype)]
 
 
-def _standardize(x: Array, axes: tuple[int, ...], epsilon: float, out: Array | None = None) -> tuple[Array, Array, Array]:
+def _standardize(
+    x: Array, axes: tuple[int, ...], epsilon: float, out: Array | None = None
+) -> tuple[Array, Array, Array]:
     """Return (x - mean) / sqrt(variance + epsilon), the mean, and the inverse deviation."""
     mean = x.mean(axis=axes, keepdims=True)
     centred = np.subtract(x, mean, out=out)
@@ -151,8 +154,9 @@ def lp_normalization(inputs: Inputs, attrs: Attrs, context: KernelContext) -> li
     x = required(inputs, 0)
     axis, order = read_int(attrs, "axis", -1), read_int(attrs, "p", 2)
     wide = widen(x)
-    norm = (np.abs(wide) ** order).sum(axis=axis, keepdims=True) ** (1.0 / order)
-    return [round_to(wide / np.where(norm == 0, norm.dtype.type(1), norm), x.dtype)]
+    norm: Array = (np.abs(wide) ** order).sum(axis=axis, keepdims=True) ** (1.0 / order)
+    norm[norm == 0] = 1
+    return [round_to(wide / norm, x.dtype)]
 
 
 KERNELS: Final[Mapping[str, Kernel]] = {

@@ -60,7 +60,7 @@ def quantize(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array
     precision = read_dtype(attrs, "precision")
     spread = _spread(scale, x.shape, axis, block)
     if precision is not None:
-        ratio = widen(x.astype(precision.numpy) / spread.astype(precision.numpy))
+        ratio = widen(np.divide(x.astype(precision.numpy), spread.astype(precision.numpy)))
     else:
         ratio = widen(x.astype(spread.dtype) / spread if is_float(x.dtype) else x.astype(F32) / widen(spread))
     if is_float(target):
@@ -156,7 +156,8 @@ def conv_integer(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[A
 
 def qlinear_conv(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
     """QLinearConv: integers in, integers out, with scales per output channel and an i32 bias."""
-    x, weight, y_zero, bias = required(inputs, 0), required(inputs, 3), required(inputs, 7), optional(inputs, 8)
+    x, weight, y_zero = required(inputs, 0), required(inputs, 3), required(inputs, 7)
+    bias = optional(inputs, 8)
     x_scale, w_scale, y_scale = (widen(required(inputs, index)) for index in (1, 4, 6))
     shifted = x.astype(np.int32) - required(inputs, 2).astype(np.int32).reshape(())
     total = _convolve_integers(shifted, _shifted_weight(weight, optional(inputs, 5)), attrs)

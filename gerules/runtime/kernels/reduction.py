@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -47,10 +48,10 @@ def _sum(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
 
 
 def _mean(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
-    total = _sum(x, axes, keep) if is_float(x.dtype) else np.add.reduce(x.astype(np.int64), axis=axes, keepdims=keep)
-    count = int(np.prod([x.shape[axis] for axis in axes], dtype=np.int64))
+    count = math.prod(x.shape[axis] for axis in axes)
     if is_float(x.dtype):
-        return np.divide(total, x.dtype.type(count))
+        return np.divide(_sum(x, axes, keep), x.dtype.type(count))
+    total = _sum(x.astype(np.int64), axes, keep)
     return (total - np.fmod(total, count)) // count
 
 
@@ -99,7 +100,7 @@ def _log_sum_exp(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
     # An infinite top would give inf - inf.
     top = np.where(np.isfinite(top), top, x.dtype.type(0))
     total = np.log(_sum(np.exp(x - top), axes, True)) + top
-    return total if keep else total.reshape([size for axis, size in enumerate(total.shape) if axis not in axes])
+    return total if keep else np.squeeze(total, axes)
 
 
 def arg_max(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:

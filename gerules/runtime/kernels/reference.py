@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import onnx
 import onnx.defs
-import onnx.helper
 import onnx.numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.ops import load_op
@@ -60,7 +59,8 @@ def has_reference(op: str, opset: int) -> bool:
         schema = onnx.defs.get_schema(name, version, domain)
     except onnx.defs.SchemaError:
         return False
-    if schema.has_function or schema.has_context_dependent_function:
+    # The two properties are missing from onnx's type stubs.
+    if getattr(schema, "has_function", False) or getattr(schema, "has_context_dependent_function", False):
         return True
     try:
         if domain == "":
@@ -82,17 +82,18 @@ def run_reference(
     Sequences are Python lists, optionals that hold nothing are None.
     """
     kinds = tuple(_kind_of(item) for item in inputs)
-    evaluator = _evaluator(op, kinds, tuple(sorted(attrs.items(), key=lambda item: item[0])), opset, n_outputs)
+    in_order = tuple(sorted(attrs.items(), key=lambda item: item[0]))
+    evaluator = _evaluator(op, kinds, in_order, opset, n_outputs)
     feed = {f"i{index}": item for index, item in enumerate(inputs) if item is not None}
     with np.errstate(all="ignore"):
-        return list(evaluator.run(None, feed))
+        return cast(list[Array], evaluator.run(None, feed))  # pyright: ignore[reportUnknownMemberType]
 
 
 def _kind_of(item: object) -> DType | None:
     """Return the element type of a tensor; UNKNOWN for a list, None for what is absent."""
     if item is None:
         return None
-    return dtype_of(item) if isinstance(item, np.ndarray) else DType.UNKNOWN
+    return dtype_of(cast(Array, item)) if isinstance(item, np.ndarray) else DType.UNKNOWN
 
 
 @lru_cache(maxsize=_CACHED_NODES)
@@ -175,7 +176,8 @@ def _set_list(proto: onnx.AttributeProto, name: str, values: tuple[object, ...])
         proto.strings.extend(_as_bytes(item) for item in values if isinstance(item, (str, bytes)))
     elif all(isinstance(item, Const) for item in values):
         proto.type = onnx.AttributeProto.TENSORS
-        proto.tensors.extend(onnx.numpy_helper.from_array(item.array) for item in values if isinstance(item, Const))
+        arrays = [item.array for item in values if isinstance(item, Const)]
+        proto.tensors.extend(onnx.numpy_helper.from_array(array) for array in arrays)
     else:
         raise TypeError(f"attribute {name} mixes kinds")
 

@@ -61,7 +61,9 @@ def resize(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
     shape = [x.shape[axis] for axis in axes]
     scales, outs = _scales_and_sizes(inputs, attrs, shape)
     roi_input = optional(inputs, 1)
-    roi = _floats(roi_input) if roi_input is not None and roi_input.size else (0.0,) * len(axes) + (1.0,) * len(axes)
+    roi = (0.0,) * len(axes) + (1.0,) * len(axes)
+    if roi_input is not None and roi_input.size:
+        roi = _floats(roi_input)
     rule = _Rule(
         read_text(attrs, "mode", "nearest"),
         read_text(attrs, "coordinate_transformation_mode", "half_pixel"),
@@ -112,8 +114,8 @@ def _scales_and_sizes(inputs: Inputs, attrs: Attrs, shape: Sequence[int]) -> tup
         if len(scales) != len(shape) or not all(0 < scale < 1e9 for scale in scales):
             raise ValueError(f"scales {scales} do not fit {list(shape)}")
         # The product in f32, as the scales are: 2.0000001 * 3 must not lose or gain an element.
-        outs = [int(np.floor(np.float32(size) * np.float32(scale))) for size, scale in zip(shape, scales, strict=True)]
-        return scales, outs
+        exact = np.asarray(shape, np.float32) * np.asarray(scales, np.float32)
+        return scales, [int(out) for out in np.floor(exact)]
     if sizes is None or sizes.size != len(shape):
         raise ValueError("neither scales nor sizes fit the input")
     outs = list(ints_of(sizes))

@@ -184,9 +184,8 @@ def pad(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
     if mode == "constant":
         return [_pad_constant(x, before, shape, _pad_value(inputs, attrs, x))]
     # What is cut is not reflected or repeated: the cut comes first.
-    kept = tuple(
-        slice(max(0, -low), size - max(0, -high)) for low, high, size in zip(before, after, x.shape, strict=True)
-    )
+    ends = zip(before, after, x.shape, strict=True)
+    kept = tuple(slice(max(0, -low), size - max(0, -high)) for low, high, size in ends)
     result = x[kept]
     for axis in range(x.ndim):
         low, high = max(0, before[axis]), max(0, after[axis])

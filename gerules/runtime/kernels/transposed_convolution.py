@@ -23,8 +23,10 @@ def conv_transpose(
     """ConvTranspose over any number of spatial axes."""
     x, weight, bias = required(inputs, 0), required(inputs, 1), optional(inputs, 2)
     groups = read_int(attrs, "group", 1)
-    if x.ndim < 3 or weight.ndim != x.ndim or groups < 1 or x.shape[1] != weight.shape[0] or x.shape[1] % groups:
-        raise ValueError(f"input {list(x.shape)} and weight {list(weight.shape)} do not fit in {groups} groups")
+    fits = x.ndim >= 3 and weight.ndim == x.ndim and groups >= 1
+    if not fits or x.shape[1] != weight.shape[0] or x.shape[1] % groups:
+        shapes = f"{list(x.shape)} and {list(weight.shape)}"
+        raise ValueError(f"input and weight {shapes} do not fit in {groups} groups")
     full, begin, out = _geometry(x.shape[2:], weight.shape[2:], attrs)
     channels = weight.shape[1] * groups
     context.check_size((x.shape[0], channels, *full.spatial), x.dtype)

@@ -133,4 +133,5 @@ def pad_for(array: Array, windows: Windows, value: object = 0) -> Array:
 
 def inner_slices(windows: Windows) -> tuple[slice, ...]:
     """Return where the input lies inside the padded spatial axes."""
-    return tuple(slice(start, start + size) for start, size in zip(windows.begin, windows.spatial, strict=True))
+    axes = zip(windows.begin, windows.spatial, strict=True)
+    return tuple(slice(start, start + size) for start, size in axes)

@@ -19,7 +19,15 @@ from gerules.runtime.kernels import run_kernel
 from gerules.runtime.kernels.reference import ELEM_TYPE
 
 _DTYPE = {code: dtype for dtype, code in ELEM_TYPE.items()}
-_DTYPE_ATTRS = {"to", "dtype", "output_dtype", "precision", "softmax_precision", "output_datatype", "stash_type"}
+_DTYPE_ATTRS = {
+    "to",
+    "dtype",
+    "output_dtype",
+    "precision",
+    "softmax_precision",
+    "output_datatype",
+    "stash_type",
+}
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,9 @@ def node_cases() -> tuple[list[NodeCase], dict[str, str]]:
 
 
 def _has_body(node: onnx.NodeProto) -> bool:
-    return any(item.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for item in node.attribute)
+    return any(
+        item.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for item in node.attribute
+    )
 
 
 def _as_case(case: TestCase) -> NodeCase:
@@ -93,7 +103,9 @@ def _as_case(case: TestCase) -> NodeCase:
 def as_call(node: onnx.NodeProto) -> Call:
     """Return a node of a model as a call."""
     op = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
-    return Call(op, tuple(node.input), tuple(node.output), {item.name: as_attr(item) for item in node.attribute})
+    return Call(
+        op, tuple(node.input), tuple(node.output), {item.name: as_attr(item) for item in node.attribute}
+    )
 
 
 def _as_value(value: object) -> object:

@@ -15,13 +15,15 @@ EXCLUDED = {
     "test_bernoulli_double_expanded": "random",
     "test_bernoulli_seed": "random",
     "test_bernoulli_seed_expanded": "random",
-    "test_attention_4d_causal_fp16_expanded": "wants the sums of f16 rounded at each step; ours are one f16 step off",
+    "test_attention_4d_causal_fp16_expanded": "wants each sum rounded to f16; ours is one step off",
 }
 
 CASES, SKIPPED = node_cases()
 
+RUN = [item for item in CASES if item.name not in EXCLUDED]
 
-@pytest.mark.parametrize("case", [item for item in CASES if item.name not in EXCLUDED], ids=lambda case: case.name)
+
+@pytest.mark.parametrize("case", RUN, ids=lambda case: case.name)
 def test_node_case(case: NodeCase) -> None:
     for given, wanted in case.data:
         before = {name: value.copy() for name, value in given.items() if isinstance(value, np.ndarray)}
@@ -29,7 +31,7 @@ def test_node_case(case: NodeCase) -> None:
         for name, want in wanted.items():
             assert_close(found[name], want, case.rtol, case.atol)
         for name, array in before.items():
-            np.testing.assert_array_equal(given[name], array)
+            assert array.dtype == object or given[name].tobytes() == array.tobytes(), f"{name} was written to"
 
 
 def test_most_cases_are_run_by_own_kernels() -> None:
