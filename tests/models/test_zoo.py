@@ -65,7 +65,7 @@ def test_outputs_are_finite_vary_and_follow_the_input(name: str) -> None:
         assert np.isfinite(output).all()
         assert output.std() > 0.01 * np.abs(output).max()
         # Many random layers without a norm make nearly the same of every image.
-        assert relative_error(other, output) > (1e-3 if name in WITHOUT_NORMS else 0.1)
+        assert relative_error(other, output) > (1e-3 if name in WITHOUT_NORMS else 0.05)
 
 
 @EVERY_BUILT_MODEL
