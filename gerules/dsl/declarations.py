@@ -1,4 +1,4 @@
-"""Syntax of everything around rules: constants, operator sets, formats, rule sets, phases, profiles, devices."""
+"""Syntax of what stands around rules: constants, operator sets, formats, phases, profiles, devices."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class FormatInput(Syntax):
 
 @dataclass(frozen=True, slots=True)
 class FormatLine(Syntax):
-    """One kernel variant: an operator (or any of a set), the formats it takes and gives, what it costs more."""
+    """One kernel variant: an operator (or a set of them), the formats it takes and gives, its cost factor."""
 
     ops: Ident | OpSet
     inputs: tuple[FormatInput, ...]

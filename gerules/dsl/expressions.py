@@ -1,4 +1,4 @@
-"""Expressions of the rule language: the tree of what stands in `where`, `fold`, `gate`, `when` and `annotate`."""
+"""Expressions of the rule language: what stands in `where`, `fold`, `gate`, `when` and `annotate`."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Final, get_args
 
 from lark import Token, Tree
 
@@ -44,12 +44,17 @@ def read_condition(reader: Reader, branch: Branch) -> Condition:
     """Read a `cond`, or any tree that holds an expression and perhaps a reason."""
     tree = need_tree(branch)
     test, reason = kids(tree)
-    return Condition(reader.line(tree), read_expr(reader, test), None if reason is None else reader.text(reason))
+    return Condition(
+        reader.line(tree), read_expr(reader, test), None if reason is None else reader.text(reason)
+    )
 
 
 def read_comparison(branch: Branch) -> Comparison:
     """Read a `cmp_op`."""
-    return cast("Comparison", str(need_token(kids(need_tree(branch))[0])))
+    return _COMPARISONS[str(need_token(kids(need_tree(branch))[0]))]
+
+
+_COMPARISONS: Final[dict[str, Comparison]] = {op: op for op in get_args(Comparison)}
 
 
 def _int(reader: Reader, tree: Tree[Token]) -> Expr:
@@ -114,8 +119,9 @@ def _neg(reader: Reader, tree: Tree[Token]) -> Expr:
 
 def _compare(reader: Reader, tree: Tree[Token]) -> Expr:
     first, *rest = kids(tree)
-    pairs = tuple(
-        (read_comparison(op), read_expr(reader, side)) for op, side in zip(rest[::2], rest[1::2], strict=True)
+    sides = zip(rest[::2], rest[1::2], strict=True)
+    pairs: tuple[tuple[Comparison, Expr], ...] = tuple(
+        (read_comparison(op), read_expr(reader, side)) for op, side in sides
     )
     return Compare(reader.span(tree), read_expr(reader, first), pairs)
 
@@ -177,7 +183,10 @@ def _call(reader: Reader, tree: Tree[Token]) -> Expr:
         else:
             if kwargs:
                 reader.misplaced(
-                    reader.span(inner), "this argument", "it follows a named one", "put it before the named ones"
+                    reader.span(inner),
+                    "this argument",
+                    "it follows a named one",
+                    "put it before the named ones",
                 )
             args.append(read_expr(reader, inner))
     return CallExpr(reader.span(tree), read_expr(reader, callee), tuple(args), tuple(kwargs))

@@ -7,7 +7,7 @@ from typing import Final
 
 from lark import Token, Tree
 
-from gerules.dsl.expressions import Ident
+from gerules.dsl.expressions import Expr, Ident
 from gerules.dsl.read_expr import read_expr
 from gerules.dsl.syntax import (
     ANY,
@@ -95,7 +95,7 @@ def _term(reader: Reader, sign: str, tree: Tree[Token]) -> OpSetTerm:
 
 # ---------------------------------------------------------------- value types
 def read_type(reader: Reader, branch: Branch) -> TypePattern:
-    """Read a `ty`: parts in any order, each kind once (a dtype variable and a dtype set may stand together)."""
+    """Read a `ty`: parts in any order, each kind once; a dtype variable may stand with a dtype set."""
     tree = need_tree(branch)
     is_const = False
     dtypes: frozenset[DType] | None = None
@@ -122,7 +122,9 @@ def read_type(reader: Reader, branch: Branch) -> TypePattern:
             case _:
                 repeated, layout = layout is not None, reader.ident(kids(part)[0])
         if repeated:
-            reader.misplaced(reader.span(part), "this", "a part of its kind stands before it", "remove one of the two")
+            reader.misplaced(
+                reader.span(part), "this", "a part of its kind stands before it", "remove one of the two"
+            )
     if dtype_name == ANY:
         dtype_name = None
     return TypePattern(reader.span(tree), is_const, dtypes, dtype_name, dims, layout)
@@ -148,7 +150,14 @@ def _dtypes(reader: Reader, tree: Tree[Token]) -> frozenset[DType]:
 
 def _fault_dtype(reader: Reader, token: Token) -> None:
     near = difflib.get_close_matches(token, [*DTYPES, *DTYPE_CLASSES], n=1)
-    spelt = {"float32": "f32", "float16": "f16", "float64": "f64", "int8": "i8", "int32": "i32", "int64": "i64"}
+    spelt = {
+        "float32": "f32",
+        "float16": "f16",
+        "float64": "f64",
+        "int8": "i8",
+        "int32": "i32",
+        "int64": "i64",
+    }
     best = spelt.get(str(token).replace("fp", "float")) or (near[0] if near else "")
     remedy = f"did you mean {best}?" if best else "write one of " + ", ".join(DTYPES)
     reader.faults.add(table.UNKNOWN_DTYPE, span=reader.span(token), name=str(token), remedy=remedy)
@@ -172,7 +181,10 @@ def _dims(reader: Reader, tree: Tree[Token]) -> tuple[DimPattern, ...]:
                 n_open += 1
         if n_open == 2:
             reader.misplaced(
-                span, "a second open part", "where the first ends would be a guess", "leave one `...` or `*name` in a shape"
+                span,
+                "a second open part",
+                "where the first ends would be a guess",
+                "leave one `...` or `*name` in a shape",
             )
             n_open = -len(dims)
     return tuple(dims)
@@ -215,7 +227,9 @@ def _tolerance(reader: Reader, branch: Branch) -> float | None:
         return None
     value = float(reader.number(branch))
     if value < 0:
-        reader.misplaced(reader.span(need_tree(branch)), "this tolerance", "it is negative", "give a positive one")
+        reader.misplaced(
+            reader.span(need_tree(branch)), "this tolerance", "it is negative", "give a positive one"
+        )
     return abs(value)
 
 
@@ -253,7 +267,10 @@ def _range(reader: Reader, branch: Branch) -> tuple[int, int | None]:
     least, most = reader.integer(low), None if high is None else reader.integer(high)
     if least < 1 or (most is not None and most < least):
         reader.misplaced(
-            reader.span(tree), "this range", "it holds no positive count", "write `least..most` with 1 <= least <= most"
+            reader.span(tree),
+            "this range",
+            "it holds no positive count",
+            "write `least..most` with 1 <= least <= most",
         )
         return 1, None
     return least, most
@@ -273,12 +290,16 @@ def _call(reader: Reader, tree: Tree[Token]) -> CallPattern:
                 attrs.append(AttrArg(span, reader.ident(name), _attr(reader, need_tree(value))))
             case "p_kwrest":
                 if rest_attrs is not None:
-                    reader.misplaced(span, "this", "the remaining attributes are named already", "remove one of the two")
+                    reader.misplaced(
+                        span, "this", "the remaining attributes are named already", "remove one of the two"
+                    )
                 name = kids(child)[0]
                 rest_attrs = RestAttrs(span, None if name is None else str(name))
             case "p_rest" | "p_any_rest":
                 if is_closed:
-                    reader.misplaced(span, "this", "the remaining inputs are named already", "remove one of the two")
+                    reader.misplaced(
+                        span, "this", "the remaining inputs are named already", "remove one of the two"
+                    )
                 elif child.data == "p_rest":
                     args.append(RestInputs(span, str(kids(child)[0])))
                 else:
@@ -361,7 +382,7 @@ def _many(reader: Reader, tree: Tree[Token]) -> ManyLines:
     least, most = _range(reader, span)
     lines: list[MatchLine] = []
     same: list[Ident] = []
-    limits = []
+    limits: list[Expr] = []
     for outer in trees(statements):
         match outer.data:
             case "many_same":
@@ -371,7 +392,9 @@ def _many(reader: Reader, tree: Tree[Token]) -> ManyLines:
             case _:
                 inner = need_tree(kids(outer)[0]) if outer.data == "many_stmt" else outer
                 if inner.data == "match_many":
-                    reader.misplaced(reader.line(inner), "this group", "it stands inside a group", "take it out")
+                    reader.misplaced(
+                        reader.line(inner), "this group", "it stands inside a group", "take it out"
+                    )
                 else:
                     lines.append(_match_line(reader, inner))
     if not lines:

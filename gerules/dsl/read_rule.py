@@ -72,7 +72,16 @@ class _Parts:
     seen: set[str] = field(default_factory=set[str])
 
 
-_REPEATABLE = {"meta_when", "meta_opset", "meta_overrides", "meta_alias", "where_sec", "fold_sec", "gate_sec", "test_sec"}
+_REPEATABLE = {
+    "meta_when",
+    "meta_opset",
+    "meta_overrides",
+    "meta_alias",
+    "where_sec",
+    "fold_sec",
+    "gate_sec",
+    "test_sec",
+}
 
 
 def read_rule(reader: Reader, tree: Tree[Token]) -> Rule:
@@ -94,7 +103,10 @@ def read_rule(reader: Reader, tree: Tree[Token]) -> Rule:
         reader.misplaced(ident.span, f"the rule {ident}", "it matches nothing", "add a `match:` section")
     if not parts.rewrite and not parts.annotations:
         reader.misplaced(
-            ident.span, f"the rule {ident}", "it changes nothing", "add a `rewrite:` or an `annotate:` section"
+            ident.span,
+            f"the rule {ident}",
+            "it changes nothing",
+            "add a `rewrite:` or an `annotate:` section",
         )
     return Rule(
         reader.span(tree),
@@ -137,7 +149,10 @@ def _part(reader: Reader, kind: str, tree: Tree[Token], parts: _Parts) -> None:
                 value_name, key, value = kids(child)
                 parts.annotations.append(
                     Annotation(
-                        reader.line(child), reader.ident(value_name), reader.ident(key), read_expr(reader, value)
+                        reader.line(child),
+                        reader.ident(value_name),
+                        reader.ident(key),
+                        read_expr(reader, value),
                     )
                 )
         case "test_sec":
@@ -231,7 +246,10 @@ def _build_call(reader: Reader, tree: Tree[Token]) -> BuildCall:
             case _:
                 if attrs or rests:
                     reader.misplaced(
-                        reader.span(child), "this input", "it follows a keyword", "put inputs before attributes"
+                        reader.span(child),
+                        "this input",
+                        "it follows a keyword",
+                        "put inputs before attributes",
                     )
                 args.append(_build_arg(reader, child))
     return BuildCall(reader.span(tree), op, tuple(args), tuple(attrs), tuple(rests))

@@ -109,7 +109,7 @@ class VariableOp(Syntax):
 
 @dataclass(frozen=True, slots=True)
 class ChainOp(Syntax):
-    """`ch@SET{2..16}(x, ...)`: a single-use path of `least` to `most` such operators (`most` None: no bound)."""
+    """`ch@SET{2..16}(x, ...)`: a single-use path of `least` to `most` such operators (None: unbounded)."""
 
     name: str
     ops: OpSet
@@ -122,7 +122,7 @@ OpRef = PlainOp | VariableOp | ChainOp
 
 @dataclass(frozen=True, slots=True)
 class ValuePattern(Syntax):
-    """`x`, `B?: const [M]`: a value bound to `name`; `is_optional`: the input may be absent (bound to none)."""
+    """`x`, `B?: const [M]`: a value bound to `name`; when `is_optional` it may be absent (bound to none)."""
 
     name: str
     type: TypePattern | None = None
@@ -266,7 +266,9 @@ class CallPattern(Syntax):
     rest: RestAttrs | None
 
 
-Pattern = CallPattern | ValuePattern | NumberPattern | ParamPattern | NonePattern | Alternatives | NamedPattern
+Pattern = (
+    CallPattern | ValuePattern | NumberPattern | ParamPattern | NonePattern | Alternatives | NamedPattern
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +412,7 @@ class Annotation(Syntax):
 # ---------------------------------------------------------------- tests
 @dataclass(frozen=True, slots=True)
 class GivenValue(Syntax):
-    """`B?: const f32[8] in 0.5 .. 2.0`; `type` None: the value is absent; `is_optional`: run with and without."""
+    """`B?: const f32[8] in 0.5 .. 2.0`; `type` None: absent; `is_optional`: run with and without it."""
 
     name: Ident
     type: TypePattern | None
@@ -454,7 +456,7 @@ class RuleTest(Syntax):
 # ---------------------------------------------------------------- rules, patterns, definitions
 @dataclass(frozen=True, slots=True)
 class Rule(Syntax):
-    """A rule. `steps` are guards and folds in the order written: a later one may use what an earlier bound."""
+    """A rule. `steps` are guards and folds in the order written: later ones may use names of earlier ones."""
 
     name: Ident
     ruleset: str

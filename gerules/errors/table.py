@@ -457,6 +457,12 @@ RESULT_DOES_NOT_FIT: Final = ErrorCode(
     "compile again for the shapes the model is run with",
 )
 
+NO_VALUE: Final = ErrorCode(
+    "E40110", "no-value", "`{text}` has no value: {reason}",
+    "An expression of a rule asks for something that does not exist: an index outside, a wrong type, a division by zero.",
+    "guard it with a condition that holds where it has a value, or correct it",
+)
+
 # ---------------------------------------------------------------- E9: gerules itself
 INTERNAL: Final = ErrorCode(
     "E90001", "internal", "gerules met a fault of its own: {reason}",
