@@ -17,6 +17,7 @@ Refusal = Literal[
     "the input is read later",
     "the input is not older than the output",
     "the buffer was handed on already",
+    "the output has a buffer already",
     "the buffer is kept",
 ]
 
@@ -47,14 +48,6 @@ class Coalesced:
     leader: Mapping[int, int]
     taken: tuple[InPlace, ...]
     refused: tuple[tuple[InPlace, Refusal], ...]
-
-
-@dataclass(slots=True)
-class _Buffer:
-    """A set of values at one address; `tip` is the alias class that owns the bytes last."""
-
-    life: Lifetime
-    tip: int
 
 
 def coalesce(
@@ -89,22 +82,27 @@ def coalesce(
         alias_of.join(one, two)
     classes = _unite(lifetimes, alias_of)
     buffer_of = _Union(by_id)
-    buffers = {root: _Buffer(life, root) for root, life in classes.items()}
-    handed_on = set[int]()
+    buffers = dict(classes)
+    handed_on, filled = set[int](), set[int]()
     taken: list[InPlace] = []
     refused: list[tuple[InPlace, Refusal]] = []
     for wish in wishes:
         source, goal = alias_of.find(wish.input), alias_of.find(wish.output)
-        reason = _refusal(wish, classes[source], classes[goal], source in handed_on)
+        reason = _refusal(wish, classes[source], classes[goal])
+        if reason is None and source in handed_on:
+            reason = "the buffer was handed on already"
+        if reason is None and goal in filled:
+            reason = "the output has a buffer already"
         if reason is not None:
             refused.append((wish, reason))
             continue
         handed_on.add(source)
+        filled.add(goal)
         taken.append(wish)
         one, two = buffers.pop(buffer_of.find(source)), buffers.pop(buffer_of.find(goal))
-        buffers[buffer_of.join(source, goal)] = _Buffer(_hull(one.life, two.life), two.tip)
+        buffers[buffer_of.join(source, goal)] = _hull(one, two)
     leader = {life.id: buffer_of.find(alias_of.find(life.id)) for life in lifetimes}
-    merged = tuple(replace(buffer.life, id=root) for root, buffer in sorted(buffers.items()))
+    merged = tuple(replace(buffer, id=root) for root, buffer in sorted(buffers.items()))
     return Coalesced(merged, MappingProxyType(leader), tuple(taken), tuple(refused))
 
 
@@ -113,7 +111,7 @@ def spread_offsets(plan: MemoryPlan, coalesced: Coalesced) -> dict[int, int]:
     return {value: plan.offsets[leader] for value, leader in coalesced.leader.items()}
 
 
-def _refusal(wish: InPlace, source: Lifetime, goal: Lifetime, is_handed_on: bool) -> Refusal | None:
+def _refusal(wish: InPlace, source: Lifetime, goal: Lifetime) -> Refusal | None:
     if source.is_kept or goal.is_kept:
         return "the buffer is kept"
     if source.size_bytes != goal.size_bytes:
@@ -123,11 +121,7 @@ def _refusal(wish: InPlace, source: Lifetime, goal: Lifetime, is_handed_on: bool
     last = source.last
     if wish.is_ordered and source.last_read is not None:
         last = source.last_read
-    if last != goal.first:
-        return "the input is read later"
-    if is_handed_on:
-        return "the buffer was handed on already"
-    return None
+    return "the input is read later" if last != goal.first else None
 
 
 def _unite(lifetimes: Sequence[Lifetime], alias_of: _Union) -> dict[int, Lifetime]:
