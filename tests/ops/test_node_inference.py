@@ -26,6 +26,11 @@ DATA_DEPENDENT = {
 }  # fmt: skip
 """Operators whose output shape is decided by the elements of a tensor that is no shape."""
 
+MISDECLARED = {
+    "test_loop13_seq": "the body declares scalars as elements and holds vectors",
+    "test_loop16_seq_none": "the body declares scalars as elements and holds vectors",
+}
+
 ONNX_IS_WRONG = {"STFT": "onnx's rule reads an absent `onesided` as 0"}
 
 
@@ -83,6 +88,8 @@ def onnx_types(test: NodeTest, *, is_known: bool) -> dict[str, ValueType]:
 def test_no_type_contradicts_the_arrays(is_known: bool) -> None:
     wrong = []
     for test in node_tests():
+        if test.name in MISDECLARED:
+            continue
         graph = graph_of(test.model)
         found = infer_graph(with_contents(graph, test) if is_known else graph, SCHEMAS)
         for value, array in zip(found.outputs, test.data_sets[0][1], strict=True):
@@ -98,6 +105,8 @@ def test_no_type_is_vaguer_than_onnx_says(is_known: bool) -> None:
     n_compared = 0
     for test in node_tests():
         if len(test.model.graph.node) != 1 or test.model.graph.node[0].op_type in ONNX_IS_WRONG:
+            continue
+        if test.name in MISDECLARED:
             continue
         graph = graph_of(test.model)
         found = infer_graph(with_contents(graph, test) if is_known else graph, SCHEMAS)
