@@ -63,7 +63,9 @@ class Attributes:
         self._tensors = tensors
         self._findings = findings
 
-    def read(self, proto: AttributeProto, name: str, wanted: str | None, place: Callable[[], str]) -> Attr | None:
+    def read(
+        self, proto: AttributeProto, name: str, wanted: str | None, place: Callable[[], str]
+    ) -> Attr | None:
         """Return an attribute's value, or None when it is faulty (and reported).
 
         Args:
@@ -89,7 +91,9 @@ class Attributes:
             return self._mistyped(name, kind, wanted, place)
         return self._read_rare(proto, name, kind, wanted, place)
 
-    def _read_rare(self, proto: AttributeProto, name: str, kind: str, wanted: str | None, place: Callable[[], str]) -> Attr | None:
+    def _read_rare(
+        self, proto: AttributeProto, name: str, kind: str, wanted: str | None, place: Callable[[], str]
+    ) -> Attr | None:
         match kind:
             case "int" if wanted == "dtype":
                 dtype = DTYPE_OF_CODE.get(proto.i)
@@ -110,11 +114,11 @@ class Attributes:
                     return tuple(text for text in texts if isinstance(text, str))
                 return tuple(bytes(raw) for raw in proto.strings)
             case "tensor":
-                return Const(self._tensors.read(proto.t, name, place()))
+                return Const(self._tensors.read(proto.t, name, place))
             case "sparse_tensor":
-                return Const(self._tensors.read_sparse(proto.sparse_tensor, name, place()))
+                return Const(self._tensors.read_sparse(proto.sparse_tensor, name, place))
             case "tensors":
-                return tuple(Const(self._tensors.read(tensor, name, place())) for tensor in proto.tensors)
+                return tuple(Const(self._tensors.read(tensor, name, place)) for tensor in proto.tensors)
             case "type":
                 return type_of_proto(proto.tp)
             case _:

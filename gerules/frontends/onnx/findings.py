@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from gerules.errors import ErrorCode, Faults, table
+from gerules.errors import Diagnostic, ErrorCode, Faults, table
 from gerules.frontends.fault import ModelError
 
 _MOST_OF_A_KIND: Final = 50
@@ -36,7 +36,7 @@ class Findings:
         if count > _MOST_OF_A_KIND:
             return
         shown = {name: shorten(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
-        self.faults.add(code, place=place or self.path, notes=notes, severity=severity, **shown)
+        self.faults.extend([Diagnostic(code, shown, None, place or self.path, notes, severity)])
 
     def close(self) -> None:
         """Say what was only counted, and raise when there is any error.

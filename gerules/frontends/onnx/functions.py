@@ -10,7 +10,7 @@ from onnx import FunctionProto, NodeProto
 from gerules.errors import table
 from gerules.frontends.onnx.findings import Findings
 from gerules.frontends.onnx.nodes import DEEPEST, GraphReader, normal_domain, place_of
-from gerules.frontends.onnx.operators import Ledger, OpFacts, Operators
+from gerules.frontends.onnx.operators import Ledger, Operators, OpFacts
 from gerules.frontends.onnx.scope import Bound, Build, Scope
 from gerules.ir import Body, Node, Origin
 from gerules.ops.registry import Schemas, split_op

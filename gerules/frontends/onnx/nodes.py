@@ -110,12 +110,12 @@ class GraphReader:
                 self.findings.add(table.DUPLICATE_TENSOR, place=place, name=name)
             if not name:
                 self.findings.add(table.BAD_TENSOR, place=place, name='""', reason="it has no name")
-            consts[name] = Const(self.tensors.read(tensor, name, place))
+            consts[name] = Const(self.tensors.read(tensor, name, lambda: place))
         for sparse in proto.sparse_initializer:
             name = sparse.values.name
             if name in consts:
                 self.findings.add(table.DUPLICATE_TENSOR, place=place, name=name)
-            consts[name] = Const(self.tensors.read_sparse(sparse, name, place))
+            consts[name] = Const(self.tensors.read_sparse(sparse, name, lambda: place))
         for entry in proto.input:
             name = entry.name
             const = consts.get(name)
@@ -271,7 +271,11 @@ class GraphReader:
             if name in attrs or name in bodies:
                 place = place_of(proto, op, scope)
                 self.findings.add(
-                    table.MISTYPED_ATTRIBUTE, place=place, attr=name, found="given twice", expected="one value"
+                    table.MISTYPED_ATTRIBUTE,
+                    place=place,
+                    attr=name,
+                    found="given twice",
+                    expected="one value",
                 )
             if wanted == "graph" or (wanted is None and kind_of(source) == "graph"):
                 body = self._read_body(source, name, proto, op, scope, bound_scope)

@@ -110,7 +110,9 @@ class Ledger:
         if newest is None:
             domain, name = split_op(op)
             close = closest(name, self._names.get(domain, ()))
-            remedy = f"did you mean {close}?" if close else "replace the operator, or define it in a rule file"
+            remedy = (
+                f"did you mean {close}?" if close else "replace the operator, or define it in a rule file"
+            )
             return "there is no such operator", remedy
         if newest.is_deprecated and newest.since <= opset:
             return f"it was withdrawn at opset {newest.since}", "export the model for a newer opset"

@@ -14,6 +14,7 @@ from onnx import ModelProto
 
 from gerules.errors import Faults, table
 from gerules.frontends.fault import ModelError
+from gerules.frontends.onnx.collector import paused_collector
 from gerules.frontends.onnx.external import DataFiles, map_file
 from gerules.frontends.onnx.findings import Findings, place_of_node
 from gerules.frontends.onnx.functions import Functions
@@ -65,12 +66,23 @@ def load_onnx(
     Cost: linear in the model's nodes; weights are not touched.
     """
     findings = Findings(str(source) if isinstance(source, (str, Path)) else "the model", faults)
+    with paused_collector():
+        return _load(source, schemas or Schemas(), findings, Path(folder) if folder else None, kept_domains)
+
+
+def _load(
+    source: str | Path | bytes | ModelProto,
+    schemas: Schemas,
+    findings: Findings,
+    folder: Path | None,
+    kept_domains: Collection[str],
+) -> Graph:
     model, data, payloads, secret, path = _parse(source, findings)
-    files = DataFiles(path, Path(folder) if folder is not None else None)
+    files = DataFiles(path, folder)
     size_bytes = len(data) or _LARGEST_MESSAGE_BYTES
     tensors = Tensors(data, payloads, secret, files, findings, size_bytes=size_bytes)
     try:
-        return _read_model(model, tensors, schemas or Schemas(), findings, kept_domains)
+        return _read_model(model, tensors, schemas, findings, kept_domains)
     except UnicodeDecodeError as fault:
         findings.add(table.NOT_ONNX, path=findings.path, reason=f"a name in it is no UTF-8 ({fault.reason})")
         findings.close()
@@ -115,7 +127,9 @@ def _read_model(
 ) -> Graph:
     if not model.HasField("graph"):
         if not model.HasField("ir_version"):
-            findings.add(table.NOT_ONNX, path=findings.path, reason="it has neither an IR version nor a graph")
+            findings.add(
+                table.NOT_ONNX, path=findings.path, reason="it has neither an IR version nor a graph"
+            )
         else:
             findings.add(table.NO_GRAPH)
         findings.close()
@@ -157,9 +171,7 @@ def _read_opsets(model: ModelProto, findings: Findings) -> dict[str, int]:
     # IR_VERSION is an enum's value in onnx's stubs and a number at run time.
     newest_ir = int(onnx.IR_VERSION)
     if version > newest_ir or version < 0:
-        findings.add(
-            table.UNSUPPORTED_VERSION, what="IR version", version=version, known=f"1 to {newest_ir}"
-        )
+        findings.add(table.UNSUPPORTED_VERSION, what="IR version", version=version, known=f"1 to {newest_ir}")
     newest = {"": onnx.defs.onnx_opset_version(), "ai.onnx.ml": onnx.defs.onnx_ml_opset_version()}
     opsets: dict[str, int] = {}
     for entry in model.opset_import:

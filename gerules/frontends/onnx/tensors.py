@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import ml_dtypes
@@ -77,7 +77,7 @@ class Tensors:
         self._findings = findings
         self._copied_bytes = 0
 
-    def read(self, proto: TensorProto, name: str, place: str = "") -> Array:
+    def read(self, proto: TensorProto, name: str, place: Callable[[], str]) -> Array:
         """Return the array of a tensor; a faulty one is reported and comes back empty.
 
         The array is a view into the file for types of at least eight bits stored as bytes; it cannot be
@@ -86,19 +86,19 @@ class Tensors:
         try:
             return self._read(proto)
         except _Misfit as fault:
-            self._findings.add(table.BAD_TENSOR, place=place, name=name, reason=str(fault))
+            self._findings.add(table.BAD_TENSOR, place=place(), name=name, reason=str(fault))
         except DataFault as fault:
-            self._findings.add(table.BAD_EXTERNAL_DATA, place=place, name=name, reason=str(fault))
+            self._findings.add(table.BAD_EXTERNAL_DATA, place=place(), name=name, reason=str(fault))
         return np.zeros(0, np.float32)
 
-    def read_sparse(self, proto: SparseTensorProto, name: str, place: str = "") -> Array:
+    def read_sparse(self, proto: SparseTensorProto, name: str, place: Callable[[], str]) -> Array:
         """Return a sparse tensor as a dense array; a faulty one is reported and comes back empty."""
         try:
             return self._densify(proto)
         except _Misfit as fault:
-            self._findings.add(table.BAD_TENSOR, place=place, name=name, reason=str(fault))
+            self._findings.add(table.BAD_TENSOR, place=place(), name=name, reason=str(fault))
         except DataFault as fault:
-            self._findings.add(table.BAD_EXTERNAL_DATA, place=place, name=name, reason=str(fault))
+            self._findings.add(table.BAD_EXTERNAL_DATA, place=place(), name=name, reason=str(fault))
         return np.zeros(0, np.float32)
 
     def constant_of(self, kind: str, value: Attr) -> Const:
@@ -135,8 +135,8 @@ class Tensors:
         return out
 
     def _count_copy(self, array: Array) -> None:
-        """Stop before arrays that are no views fill the memory: a function can be called any number of times."""
-        if array.base is None or not isinstance(array.base, memoryview):
+        """Stop before arrays that are no views fill the memory: a function may be called many times."""
+        if array.flags.writeable:
             self._copied_bytes += array.nbytes
         limit = _LARGEST_DENSE_BYTES + _MOST_COPIES * (self._size_bytes + self._files.mapped_bytes)
         if self._copied_bytes > limit:

@@ -1,0 +1,63 @@
+"""Choosing the reader of a model file by its ending, or else by its first bytes."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gerules.errors import table
+from gerules.frontends.fault import ModelError
+from gerules.frontends.onnx import load_onnx
+from gerules.ir import Graph
+
+_N_HEAD_BYTES: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One kind of model file.
+
+    `looks_like` judges by a file's first bytes, for names whose ending says nothing.
+    """
+
+    endings: tuple[str, ...]
+    looks_like: Callable[[bytes], bool]
+    read: Callable[[Path], Graph]
+
+
+def _looks_like_onnx(head: bytes) -> bool:
+    """A ModelProto begins with its IR version: field 1, a small number. Source: onnx.proto, ModelProto."""
+    return len(head) > 2 and head[0] == 0x08 and 0 < head[1] < 0x40
+
+
+READERS: Final[list[Reader]] = [Reader((".onnx",), _looks_like_onnx, load_onnx)]
+"""The kinds of files that `load` reads; packages of higher floors may append theirs."""
+
+
+def load(path: str | Path) -> Graph:
+    """Read a model file of any kind that is known.
+
+    Raises:
+        ModelError: E10001 when it cannot be read, E10002 when no reader knows it, and whatever its
+            reader raises.
+    """
+    path = Path(path)
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise OSError("it is not a regular file")
+        with path.open("rb") as file:
+            head = file.read(_N_HEAD_BYTES)
+    except (OSError, ValueError) as fault:
+        reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
+        raise ModelError(table.FILE_NOT_FOUND, path=path, reason=reason) from None
+    name = path.name.lower()
+    for reader in READERS:
+        if name.endswith(reader.endings):
+            return reader.read(path)
+    for reader in READERS:
+        if reader.looks_like(head):
+            return reader.read(path)
+    raise ModelError(table.UNKNOWN_FILE_KIND, path=path)

@@ -1,0 +1,64 @@
+"""A digest of what a graph does, whatever its names and ids are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from gerules.ir import Attr, Const, Graph
+
+
+def structure_digest(graph: Graph) -> bytes:
+    """Return 16 bytes that two graphs share when they differ in names, ids, origins and metadata only.
+
+    Cost: linear in the graph; each constant is hashed once in its life.
+    """
+    state = hashlib.blake2b(digest_size=16)
+    number: dict[int, int] = {}
+
+    def place(value: int | None) -> int:
+        return -1 if value is None else number.setdefault(value, len(number))
+
+    inputs = [(place(value), str(graph.type_of(value))) for value in graph.inputs]
+    state.update(repr((sorted(graph.opsets.items()), inputs)).encode())
+    for value, const in graph.defaults.items():
+        state.update(repr(("default", place(value), const.digest)).encode())
+    for node in graph.nodes.values():
+        # Constants count where they are first read, so that their order in the table does not matter.
+        for value in node.inputs:
+            if value is not None and value not in number and value in graph.consts:
+                state.update(_const_digest(graph, value))
+        row = (
+            node.op,
+            [place(value) for value in node.inputs],
+            [(place(value), "" if value is None else str(graph.type_of(value))) for value in node.outputs],
+            attrs_key(node.attrs),
+            [
+                (name, [(place(outer), rank) for rank, (outer, _) in enumerate(body.captures)],
+                 structure_digest(body.graph))
+                for name, body in sorted(node.bodies.items())
+            ],
+        )  # fmt: skip
+        state.update(repr(row).encode())
+    for value in graph.outputs:
+        if value in graph.consts:
+            state.update(_const_digest(graph, value))
+    state.update(repr([place(value) for value in graph.outputs]).encode())
+    return state.digest()
+
+
+def _const_digest(graph: Graph, value: int) -> bytes:
+    return str(graph.type_of(value)).encode() + graph.consts[value].digest
+
+
+def attrs_key(attrs: Mapping[str, Attr]) -> tuple[tuple[str, str], ...]:
+    """Return attributes as a key: equal for equal values, constants by their digest."""
+    return tuple((name, _attr_key(value)) for name, value in sorted(attrs.items()))
+
+
+def _attr_key(value: Attr) -> str:
+    if isinstance(value, Const):
+        return f"const {value.digest.hex()}"
+    if isinstance(value, tuple) and value and isinstance(value[0], Const):
+        return repr([item.digest.hex() for item in value if isinstance(item, Const)])
+    return repr(value)
