@@ -12,7 +12,7 @@ from gerules.ir import Attr
 from gerules.runtime.kernels.attributes import read_float, read_int, read_text
 from gerules.runtime.kernels.contract import Array, Kernel, KernelContext, normalize_axis, required
 from gerules.runtime.kernels.error_function import erf
-from gerules.runtime.kernels.precision import round_to, widen, widen_to_float
+from gerules.runtime.kernels.precision import round_to, sum_last, widen, widen_to_float
 
 Inputs = Sequence[Array | None]
 Attrs = Mapping[str, Attr]
@@ -37,7 +37,11 @@ def _activation(function: Callable[[Array, Attrs, Array | None], Array]) -> Kern
 def relu(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
     """Relu, of floats and integers."""
     x = required(inputs, 0)
-    return [np.maximum(x, x.dtype.type(0), out=context.destination(x.shape, x.dtype))]
+    out = context.destination(x.shape, x.dtype)
+    if x.dtype.kind == "f":
+        # numpy's clip is three times as fast as its maximum with a scalar.
+        return [np.clip(x, x.dtype.type(0), x.dtype.type(np.inf), out=out)]
+    return [np.maximum(x, x.dtype.type(0), out=out)]
 
 
 def _sigmoid(x: Array, attrs: Attrs, out: Array | None) -> Array:
@@ -153,7 +157,7 @@ def softmax_rows(x: Array, axis: int, out: Array | None = None) -> Array:
     """Return softmax over one axis; a row that is all -inf gives zeros' NaN as ONNX defines it."""
     result = np.subtract(x, x.max(axis=axis, keepdims=True), out=out)
     np.exp(result, out=result)
-    result /= result.sum(axis=axis, keepdims=True)
+    result /= sum_last(result) if axis == x.ndim - 1 else result.sum(axis=axis, keepdims=True)
     return result
 
 
@@ -186,7 +190,7 @@ def log_softmax(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Ar
 
 
 def _log_softmax_rows(x: Array, axis: int) -> Array:
-    shifted = x - x.max(axis=axis, keepdims=True)
+    shifted: Array = x - x.max(axis=axis, keepdims=True)
     shifted -= np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
     return shifted
 

@@ -18,7 +18,7 @@ from gerules.runtime.kernels.contract import (
     optional,
     required,
 )
-from gerules.runtime.kernels.precision import round_to, widen
+from gerules.runtime.kernels.precision import round_to, sum_last, widen
 
 Inputs = Sequence[Array | None]
 Attrs = Mapping[str, Attr]
@@ -51,12 +51,18 @@ def _standardize(
     x: Array, axes: tuple[int, ...], epsilon: float, out: Array | None = None
 ) -> tuple[Array, Array, Array]:
     """Return (x - mean) / sqrt(variance + epsilon), the mean, and the inverse deviation."""
-    mean = x.mean(axis=axes, keepdims=True)
+    mean = _mean(x, axes)
     centred = np.subtract(x, mean, out=out)
-    variance = np.square(centred).mean(axis=axes, keepdims=True)
+    variance = _mean(np.square(centred), axes)
     inverse = 1 / np.sqrt(variance + x.dtype.type(epsilon))
     centred *= inverse
     return centred, mean, inverse
+
+
+def _mean(x: Array, axes: tuple[int, ...]) -> Array:
+    if axes == (x.ndim - 1,) and x.size:
+        return sum_last(x) / x.dtype.type(x.shape[-1])
+    return x.mean(axis=axes, keepdims=True)
 
 
 def layer_normalization(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
@@ -80,7 +86,7 @@ def rms_normalization(inputs: Inputs, attrs: Attrs, context: KernelContext) -> l
     axes = tuple(range(normalize_axis(read_int(attrs, "axis", -1), x.ndim), x.ndim))
     wide = widen(x)
     out = np.square(wide, out=context.destination(x.shape, wide.dtype))
-    power = out.mean(axis=axes, keepdims=True)
+    power = _mean(out, axes)
     np.multiply(wide, 1 / np.sqrt(power + wide.dtype.type(read_float(attrs, "epsilon", 1e-5))), out=out)
     # Scale joins in the type of the input before the scale, as the operator's function says.
     return [round_to(out * widen(scale), scale.dtype)]

@@ -66,9 +66,9 @@ def _lowest(dtype: np.dtype[Any]) -> object:
 
 
 def _reduce_windows(padded: Array, windows: Windows, ufunc: np.ufunc) -> Array:
-    """Reduce every window by an associative ufunc, last axis first: its reads are then contiguous longest."""
+    """Reduce every window by an associative ufunc, the last axis last: its strided reads are then fewest."""
     current = padded
-    for axis in range(len(windows.kernel) - 1, -1, -1):
+    for axis in range(len(windows.kernel)):
         parts: list[Array] = []
         size, step, stride = windows.kernel[axis], windows.dilations[axis], windows.strides[axis]
         reach = (windows.out[axis] - 1) * stride + 1

@@ -110,11 +110,14 @@ def cut(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
     index = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         size = x.shape[axis]
-        low, high = (0, size) if step > 0 else (-1, size - 1)
-        start = max(low, min(high, start + size if start < 0 else start))
-        end = max(low, min(high, end + size if end < 0 else end))
-        # With a negative step an end of -1 means past the front, which Python writes as None.
-        index[axis] = slice(max(start, 0), None if end < 0 else end, step) if start >= 0 else slice(0, 0)
+        start, end = (at + size if at < 0 else at for at in (start, end))
+        if step > 0:
+            index[axis] = slice(max(0, min(size, start)), max(0, min(size, end)), step)
+            continue
+        # Backwards ONNX clamps a start before the front to the front, where Python gives nothing; and
+        # an end of -1 means past the front, which Python writes as None.
+        end = min(size - 1, end)
+        index[axis] = slice(max(0, min(size - 1, start)), None if end < 0 else end, step)
     return [x[tuple(index)]]
 
 
