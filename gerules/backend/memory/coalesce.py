@@ -27,8 +27,9 @@ class InPlace:
     """A wish: let `output` take over the buffer of `input`, which the task that writes it reads.
 
     The caller vouches that the task's kernel allows it. `is_ordered` says that every other reader of
-    the input is known to be done by then, whatever the issue order; with several streams the
-    lifetimes alone are too careful to tell.
+    the input is known to be done when the task starts. With one stream the lifetimes say so by
+    themselves; with several they cannot, and only wishes that are ordered may be given (see
+    `gerules.backend.schedule.prove_in_place`).
     """
 
     output: int

@@ -20,7 +20,8 @@ def find_lifetimes(graph: TaskGraph, schedule: Schedule, *, kept: Collection[int
     then any two lifetimes that do not overlap are ordered by streams and events, so that planning by
     intervals is safe, at the price of some bytes.
 
-    Inputs live from step 0; outputs live to the end. `kept` values are held for the whole run.
+    Inputs live from step 0; outputs to the step after the last, which is no step but the end of the
+    run. `kept` values are held for the whole run.
 
     Cost: O((n + events) x streams).
     """
@@ -38,7 +39,8 @@ def find_lifetimes(graph: TaskGraph, schedule: Schedule, *, kept: Collection[int
         last_read = max(touches, default=first)
         last = max((horizon[step] for step in touches), default=first)
         if value in graph.outputs:
-            last = last_read = max(last, n - 1)
+            # Past the last step: even that one's output may not take over a graph's output.
+            last = last_read = n
         lives.append(_lifetime(value, graph.sizes[value], first, last, last_read))
     for step, at in enumerate(schedule.steps):
         task = graph.tasks[at]
@@ -113,32 +115,29 @@ def find_accesses(graph: TaskGraph, schedule: Schedule, *, kept: Collection[int]
     return out
 
 
-def order_in_place(graph: TaskGraph, schedule: Schedule, wishes: Iterable[InPlace]) -> list[InPlace]:
-    """Mark the in-place wishes whose input has no reader that could still run beside the writing task.
+def prove_in_place(graph: TaskGraph, schedule: Schedule, wishes: Iterable[InPlace]) -> list[InPlace]:
+    """Return, marked as ordered, the in-place wishes whose other readers are done when the writer starts.
 
-    Only the readers' ordering is proven here; `coalesce` decides on the rest.
+    With several streams only these may go to `coalesce`: a lifetime tells what runs after a
+    value's readers, not whether they run before the task that wants its bytes. The outputs of the graph are
+    never given away.
 
-    Cost: O((readers of the inputs) + (n + events) x streams).
+    Cost: O(readers of the inputs + (n + events) x streams).
     """
     step_of = _step_of(schedule)
-    wanted = list(wishes)
-    needed: dict[int, set[int]] = {}
-    for wish in wanted:
+    open_wishes: list[tuple[InPlace, int, set[int]]] = []
+    asked: dict[int, set[int]] = {}
+    for wish in wishes:
         writer = graph.writer.get(wish.output)
-        if writer is not None:
-            others = {step_of[at] for at in graph.readers.get(wish.input, ())} - {step_of[writer]}
-            needed.setdefault(step_of[writer], set()).update(others)
-    done = _done_before(schedule, needed)
-    out: list[InPlace] = []
-    for wish in wanted:
-        writer = graph.writer.get(wish.output)
-        is_ordered = False
-        if writer is not None and wish.input not in graph.outputs:
-            step = step_of[writer]
-            others = {step_of[at] for at in graph.readers.get(wish.input, ())} - {step}
-            is_ordered = writer in graph.readers.get(wish.input, ()) and others <= done[step]
-        out.append(replace(wish, is_ordered=is_ordered))
-    return out
+        readers = graph.readers.get(wish.input, ())
+        if writer is None or writer not in readers or wish.input in graph.outputs:
+            continue
+        step = step_of[writer]
+        others = {step_of[at] for at in readers} - {step}
+        open_wishes.append((wish, step, others))
+        asked.setdefault(step, set()).update(others)
+    done = _done_before(schedule, asked)
+    return [replace(wish, is_ordered=True) for wish, step, others in open_wishes if others <= done[step]]
 
 
 def _done_before(schedule: Schedule, asked: dict[int, set[int]]) -> dict[int, set[int]]:

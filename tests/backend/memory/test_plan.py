@@ -63,8 +63,19 @@ def best_height(lives: list[Lifetime]) -> int:
 ABOVE_THE_BOUND = [
     Lifetime(i, size, first, last)
     for i, (size, first, last) in enumerate(
-        [(18, 0, 0), (13, 3, 4), (7, 1, 1), (5, 1, 2), (5, 2, 2), (3, 1, 3), (3, 0, 2), (3, 2, 4), (2, 1, 3)]
-        + [(1, 1, 4), (1, 0, 1)]
+        [
+            (18, 0, 0),
+            (13, 3, 4),
+            (7, 1, 1),
+            (5, 1, 2),
+            (5, 2, 2),
+            (3, 1, 3),
+            (3, 0, 2),
+            (3, 2, 4),
+            (2, 1, 3),
+            (1, 1, 4),
+            (1, 0, 1),
+        ]
     )
 ]
 """Found by search: 22 bytes are alive at one step, yet no placement is lower than 23."""
