@@ -228,6 +228,8 @@ class Decoder:
 
     def _op(self, wire: Wire, graph: str) -> OmOp:
         name = wire.name
+        if not name:
+            self._bad(graph, f"operator {wire.id} has no name")
         inputs: list[Edge | None] = []
         controls: list[str] = []
         for text in wire.input:

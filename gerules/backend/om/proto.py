@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.message import DecodeError, EncodeError, Message
+from google.protobuf.message import DecodeError, EncodeError
 
 from gerules.backend.om.error import OmError
 from gerules.errors import table
@@ -193,6 +193,6 @@ def serialize(message: Wire, *, part: str) -> bytes:
             table.OM_PART_TOO_LARGE, part=part, size_bytes=size_bytes, limit_bytes=MAX_MESSAGE_BYTES
         )
     try:
-        return Message.SerializeToString(message, deterministic=True)
+        return message.SerializeToString(deterministic=True)
     except (EncodeError, ValueError) as fault:
         raise OmError(table.OM_CANNOT_HOLD, what=part, reason=str(fault)) from None

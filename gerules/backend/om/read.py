@@ -15,7 +15,7 @@ from gerules.backend.om.decode import Decoder
 from gerules.backend.om.error import OmError, is_full
 from gerules.backend.om.header import Header, PartitionType
 from gerules.backend.om.interface import derive_interface, read_interface
-from gerules.backend.om.model import OmAttr, OmGraph, OmInterface, OmList, OmModel, TensorValue
+from gerules.backend.om.model import NO_ATTRS, OmAttr, OmGraph, OmInterface, OmList, OmModel, TensorValue
 from gerules.backend.om.proto import AttrDef, ModelDef, Wire, parse
 from gerules.backend.om.tasks import OmTasks, read_tasks
 from gerules.backend.om.weights import StoredWeights, Weights
@@ -121,7 +121,7 @@ def _read_block(
     model = OmModel(
         wire.name or header.name,
         graphs,
-        {name: value for name, value in attrs.items() if name not in _DERIVED},
+        {name: value for name, value in attrs.items() if name not in _DERIVED} or NO_ATTRS,
         weights,
         interface,
         tasks,
