@@ -28,7 +28,7 @@ GROWTH: Final = 4
 
 
 class EvalError(Exception):
-    """An expression has no value. Functions raise it with the reason in words; the evaluator adds the place."""
+    """An expression has no value. Functions raise it with the reason; the evaluator adds the place."""
 
 
 class Reject(Exception):  # noqa: N818  (it is an outcome, not a fault)

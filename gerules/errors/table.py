@@ -457,6 +457,76 @@ RESULT_DOES_NOT_FIT: Final = ErrorCode(
     "compile again for the shapes the model is run with",
 )
 
+DECLARED_TWICE: Final = ErrorCode(
+    "E40103", "declared-twice", "the {kind} {name} is declared twice",
+    "All rule files of a compile share one space of names.",
+    "rename one of the two",
+)
+BAD_INCLUDE: Final = ErrorCode(
+    "E40104", "bad-include", "{path} may not be included: {reason}",
+    "An include names a rule file by a path relative to its own folder or to the shipped rules.",
+    "give a relative path to a .ger file",
+)
+INCLUDE_NOT_FOUND: Final = ErrorCode(
+    "E40105", "include-not-found", "{path} is neither beside this file nor among the shipped rules",
+    "An include names a rule file by a path relative to its own folder or to the shipped rules.",
+    "correct the path, or put the file there",
+)
+CIRCLE: Final = ErrorCode(
+    "E40106", "circle", "{what} need each other in a circle: {path}",
+    "Files, operator sets, constants and bases are built from others, which must end somewhere.",
+    "cut the circle at one place",
+)
+TOO_MANY_FILES: Final = ErrorCode(
+    "E40107", "too-many-files", "a rule book has more than {limit} files",
+    "The number of files is bounded, so that a hostile folder cannot exhaust the machine.",
+    "name the files that are needed",
+)
+UNKNOWN_OPERATOR: Final = ErrorCode(
+    "E40111", "unknown-operator", "{name} is no operator",
+    "An operator of a rule has neither a schema nor a `define`.",
+    "correct the name, or add a `define` for it",
+)
+UNKNOWN_OPSET: Final = ErrorCode(
+    "E40112", "unknown-operator-set", "{name} is no operator set",
+    "A set of operators is used that no `ops` line declares.",
+    "declare it with `ops`, or include the file that does",
+)
+UNKNOWN_ATTRIBUTE: Final = ErrorCode(
+    "E40113", "unknown-attribute", "{owner} has no {name}",
+    "A keyword names neither an attribute nor an input of the operator, at any opset.",
+    "correct the name",
+)
+UNKNOWN_FUNCTION: Final = ErrorCode(
+    "E40114", "unknown-function", "{name} is no function of the rule language",
+    "Expressions may call only registered functions.",
+    "correct the name, or declare it with `extern` and register it from Python",
+)
+BAD_CALL: Final = ErrorCode(
+    "E40115", "bad-call", "{name} cannot be called like this: {reason}",
+    "The arguments of a function do not fit its parameters.",
+    "give the arguments that it takes",
+)
+BAD_ARITY: Final = ErrorCode(
+    "E40116", "bad-arity", "{op} does not fit its schema: {reason}",
+    "Inputs, outputs or attributes of an operator are too many or too few.",
+    "write the operator as its schema has it",
+)
+UNUSED_NAME: Final = ErrorCode(
+    "E40117", "unused-name", "{name} ({kind}) is never used",
+    "A name that nothing uses is either superfluous or a sign of a mistake.",
+    "{remedy}",
+)
+BAD_NAME: Final = ErrorCode(
+    "E40118", "bad-name", "{name} cannot be used here: {reason}",
+    "What a name stands for does not fit the place where it is used.",
+    "use a name that stands for what is needed here",
+)
+UNKNOWN_SWITCH: Final = ErrorCode(
+    "E40120", "unknown-switch", "{name} is no rule, rule set, alias, profile or parameter",
+    "What switches a rule on or off names it, its set, an alias, or `all`.",
+    "correct the name",
+)
 NO_VALUE: Final = ErrorCode(
     "E40110", "no-value", "`{text}` has no value: {reason}",
     "An expression of a rule asks for something that does not exist: an index outside, a wrong type, a division by zero.",

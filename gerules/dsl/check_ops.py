@@ -1,0 +1,150 @@
+"""Checks of operators in rules: that they exist, how many inputs and outputs they have, which keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from gerules.dsl.book import RuleBook, SchemaSource, suggest
+from gerules.dsl.expressions import Ident
+from gerules.dsl.syntax import Define, OpSet, PatternDef
+from gerules.errors import Faults, Span, table
+from gerules.ops.schema import ParamKind
+
+MAX_OPSET: Final = 40
+"""Opsets below this are tried for an operator that the latest opset no longer has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How an operator may be called, over all its versions.
+
+    `inputs` are names by position; `most` inputs and outputs are None when variadic. `attrs` is None
+    when anything is accepted. A keyword may name an attribute or an input.
+    """
+
+    inputs: tuple[str, ...]
+    least_inputs: int
+    most_inputs: int | None
+    most_outputs: int | None
+    attrs: frozenset[str] | None
+    required_attrs: frozenset[str]
+
+
+class Operators:
+    """Operators by name: those of the schemas, and those that the book defines."""
+
+    def __init__(self, book: RuleBook, schemas: SchemaSource) -> None:
+        self._book = book
+        self._schemas = schemas
+        self.names: frozenset[str] = frozenset(schemas.names()) | frozenset(book.defines)
+        # One lookup an operator, however many rules name it.
+        self.shape = lru_cache(maxsize=None)(self._shape)
+
+    def _shape(self, name: str) -> Shape | None:
+        if name in self._book.defines:
+            return _shape_of_define(self._book.defines[name])
+        found = [schema for schema in (self._schemas.get(name, None),) if schema is not None]
+        if not found and name in self.names:
+            versions = (self._schemas.get(name, opset) for opset in range(1, MAX_OPSET))
+            found = [schema for schema in versions if schema is not None]
+        if not found:
+            return None
+        older = [self._schemas.get(name, opset) for opset in range(1, MAX_OPSET)]
+        every = [*found, *(schema for schema in older if schema is not None)]
+        latest = found[-1]
+        is_open = latest.max_inputs is None
+        outputs = latest.outputs
+        return Shape(
+            tuple(param.name for param in latest.inputs),
+            min(schema.min_inputs for schema in every),
+            None if is_open else max(schema.max_inputs or 0 for schema in every),
+            None
+            if outputs and outputs[-1].kind is ParamKind.VARIADIC
+            else max(len(s.outputs) for s in every),
+            frozenset(attr for schema in every for attr in schema.attrs)
+            | frozenset(param.name for schema in every for param in schema.inputs),
+            frozenset(attr.name for attr in latest.attrs.values() if attr.is_required),
+        )
+
+    def check_known(self, op: Ident, faults: Faults, also: Collection[str] = ()) -> Shape | None:
+        """Return how an operator is called; an unknown one is recorded."""
+        shape = self.shape(op.name)
+        if shape is None:
+            known = [*self.names, *also]
+            faults.add(table.UNKNOWN_OPERATOR, span=op.span, name=op.name, notes=suggest(op.name, known))
+        return shape
+
+    def check_set(self, ops: OpSet, faults: Faults) -> None:
+        """Record unknown operators and unknown named sets of a set expression."""
+        for term in ops.terms:
+            if term.ref is not None and term.ref.name not in self._book.ops:
+                notes = suggest(term.ref.name, self._book.ops)
+                faults.add(table.UNKNOWN_OPSET, span=term.ref.span, name=term.ref.name, notes=notes)
+            for op in term.ops:
+                self.check_known(op, faults)
+
+
+def pattern_shape(clauses: Iterable[PatternDef]) -> Shape:
+    """How a named pattern is called."""
+    first = next(iter(clauses))
+    n_required = sum(1 for formal in first.formals if not formal.is_optional)
+    names = tuple(formal.name.name for formal in first.formals)
+    return Shape(names, n_required, len(names), len(first.results), frozenset(names), frozenset())
+
+
+def check_call(
+    op: str,
+    shape: Shape,
+    span: Span,
+    n_args: int,
+    keywords: Mapping[str, Span],
+    n_outputs: int,
+    faults: Faults,
+    *,
+    has_rest_inputs: bool,
+    has_rest_attrs: bool,
+    is_build: bool,
+) -> None:
+    """Record what does not fit in one call of an operator: inputs, outputs, keywords."""
+    named_inputs = {name for name in keywords if name in shape.inputs}
+    for name, place in keywords.items():
+        if shape.attrs is not None and name not in shape.attrs:
+            faults.add(
+                table.UNKNOWN_ATTRIBUTE, span=place, name=name, owner=op, notes=suggest(name, shape.attrs)
+            )
+        elif name in shape.inputs[:n_args]:
+            reason = f"{name} is given by position and by name"
+            faults.add(table.BAD_ARITY, span=place, op=op, reason=reason)
+    if shape.most_inputs is not None and n_args > shape.most_inputs:
+        faults.add(
+            table.BAD_ARITY, span=span, op=op, reason=f"it takes {shape.most_inputs} inputs, not {n_args}"
+        )
+    given = n_args + len(named_inputs - set(shape.inputs[:n_args]))
+    if not has_rest_inputs and given < shape.least_inputs:
+        reason = f"it needs {shape.least_inputs} inputs, not {given}"
+        faults.add(table.BAD_ARITY, span=span, op=op, reason=reason)
+    if shape.most_outputs is not None and n_outputs > shape.most_outputs:
+        reason = f"it gives {shape.most_outputs} outputs, not {n_outputs}"
+        faults.add(table.BAD_ARITY, span=span, op=op, reason=reason)
+    if is_build and not has_rest_attrs:
+        missing = sorted(shape.required_attrs - set(keywords))
+        if missing:
+            reason = f"the attribute {missing[0]} must be given"
+            faults.add(table.BAD_ARITY, span=span, op=op, reason=reason)
+
+
+def _shape_of_define(define: Define) -> Shape:
+    inputs = [param for param in define.params if param.default is None]
+    names = tuple(param.name.name for param in inputs)
+    attrs = frozenset(param.name.name for param in define.params)
+    return Shape(
+        names,
+        sum(1 for param in inputs if not param.is_optional),
+        None if define.rest_inputs is not None else len(names),
+        len(define.results),
+        None if define.rest_attrs is not None else attrs,
+        frozenset(),
+    )

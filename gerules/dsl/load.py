@@ -1,0 +1,188 @@
+"""Loading: files, folders and texts become a checked rule book, with all faults of all files at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from gerules.dsl.book import RuleBook, SchemaSource, merge_files
+from gerules.dsl.check import check_rules
+from gerules.dsl.declarations import Include, RuleFile
+from gerules.dsl.shipped import rules_folder
+from gerules.dsl.transform import read_file
+from gerules.dsl.tree import RuleError
+from gerules.errors import Faults, GerulesError, Source, table
+from gerules.text import TextError, read_source
+
+SUFFIX: Final = ".ger"
+MAX_FILES: Final = 10_000
+"""Files of one book; an include that leads on for ever ends here."""
+MAX_INCLUDE_DEPTH: Final = 50
+"""Longest chain of files that include each other."""
+
+
+def load_rules(
+    paths: Sequence[Path | str | Source],
+    *,
+    schemas: SchemaSource | None,
+    base: RuleBook | None = None,
+) -> RuleBook:
+    """Read rule files and everything they include, once each, and check them.
+
+    Args:
+        paths: Files, folders (all `.ger` files inside, sorted by path), or texts.
+        schemas: Where operators are looked up; None skips all checks beyond syntax and double names.
+        base: A book to extend; its files come first and are not read again.
+
+    Returns:
+        The book; `warnings` holds what the checks found that is no fault.
+
+    Raises:
+        TextError: when faults are only of reading and syntax.
+        RuleError: otherwise; carries every fault of every file. E40104 include outside, E40105 include not
+            found, E40106 circle, E40103 names declared twice, and what `check_rules` finds.
+    """
+    faults = Faults()
+    loader = _Loader(faults, base)
+    for path in paths:
+        loader.add(path)
+    if len(faults):
+        # What an unreadable file declares would only be missed everywhere else.
+        only_text = all(item.code.code < "E40100" for item in faults.diagnostics)
+        faults.raise_if_any(TextError if only_text else RuleError)
+    book = merge_files(loader.files, faults)
+    if schemas is not None:
+        faults.extend(check_rules(book, schemas).diagnostics)
+    faults.raise_if_any(RuleError)
+    return replace(book, warnings=faults.warnings)
+
+
+_Read = Callable[[], None]
+
+
+class _Loader:
+    """Reads each file once, what it includes before it."""
+
+    def __init__(self, faults: Faults, base: RuleBook | None) -> None:
+        self.faults = faults
+        self.files: list[RuleFile] = list(base.files) if base else []
+        self._done: set[str] = {_key_of_name(file.source.name) for file in self.files}
+        self._open: list[str] = []
+        self._texts: dict[str, Source] = {}
+
+    def add(self, path: Path | str | Source) -> None:
+        if isinstance(path, Source):
+            self._texts[path.name] = path
+            self._read_text(path)
+            return
+        place = Path(path)
+        try:
+            is_folder = place.is_dir()
+            found = (
+                sorted(item for item in place.rglob(f"*{SUFFIX}") if item.is_file()) if is_folder else [place]
+            )
+        except (OSError, ValueError) as error:
+            self.faults.add(table.FILE_NOT_FOUND, place=str(path), path=str(path), reason=str(error))
+            return
+        if is_folder and not found:
+            self.faults.add(
+                table.FILE_NOT_FOUND, place=str(path), path=str(path), reason=f"no {SUFFIX} file is inside"
+            )
+        for item in found:
+            self._read_path(item)
+
+    def _read_path(self, path: Path) -> None:
+        key = _key(path)
+        if key in self._done:
+            return
+        self._done.add(key)
+        try:
+            source = read_source(path, name=_shown(path))
+        except GerulesError as error:
+            self.faults.extend(error.diagnostics)
+            return
+        self._read(source, key, path.parent)
+
+    def _read_text(self, source: Source) -> None:
+        key = _key_of_name(source.name)
+        if key not in self._done:
+            self._done.add(key)
+            self._read(source, key, None)
+
+    def _read(self, source: Source, key: str, folder: Path | None) -> None:
+        if len(self.files) >= MAX_FILES:
+            self.faults.add(table.TOO_MANY_FILES, place=source.name, limit=MAX_FILES)
+            return
+        try:
+            file = read_file(source)
+        except GerulesError as error:
+            self.faults.extend(error.diagnostics)
+            return
+        self._open.append(key)
+        for include in file.includes:
+            self._include(include, folder)
+        self._open.pop()
+        self.files.append(file)
+
+    def _include(self, include: Include, folder: Path | None) -> None:
+        path = include.path
+        if (reason := _why_not(path)) is not None:
+            self.faults.add(table.BAD_INCLUDE, span=include.span, path=path, reason=reason)
+            return
+        if folder is None and path in self._texts:
+            self._follow(include, _key_of_name(path), lambda: self._read_text(self._texts[path]))
+            return
+        for root in (folder, rules_folder()):
+            if root is not None and (root / path).is_file():
+                target = root / path
+                self._follow(include, _key(target), lambda target=target: self._read_path(target))
+                return
+        self.faults.add(table.INCLUDE_NOT_FOUND, span=include.span, path=path)
+
+    def _follow(self, include: Include, key: str, read: _Read) -> None:
+        if key in self._open:
+            names = [Path(name).name for name in [*self._open[self._open.index(key) :], key]]
+            self.faults.add(table.CIRCLE, span=include.span, what="files", path=" -> ".join(names))
+        elif len(self._open) >= MAX_INCLUDE_DEPTH:
+            self.faults.add(
+                table.BAD_INCLUDE,
+                span=include.span,
+                path=include.path,
+                reason=f"more than {MAX_INCLUDE_DEPTH} files include each other",
+            )
+        else:
+            read()
+
+
+def _why_not(path: str) -> str | None:
+    """Say why a text may not be included, or return None: an include never leaves the folders of rules."""
+    if not path or "\0" in path or "\n" in path:
+        return "this is no path"
+    if path.startswith(("/", "\\", "~")) or (len(path) > 1 and path[1] == ":"):
+        return "it is an absolute path"
+    if not path.endswith(SUFFIX):
+        return f"its name does not end in {SUFFIX}"
+    return None
+
+
+def _key(path: Path) -> str:
+    return str(path.resolve())
+
+
+def _key_of_name(name: str) -> str:
+    """What identifies a text: the file it names, if there is one, so that a base's files are known again."""
+    path = Path(name)
+    try:
+        return _key(path) if path.is_file() else f"text:{name}"
+    except (OSError, ValueError):
+        return f"text:{name}"
+
+
+def _shown(path: Path) -> str:
+    """The path as users know it: below the working folder without it."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
