@@ -10,6 +10,7 @@ from typing import Final
 from gerules.errors import Diagnostic, Faults, GerulesError, table
 from gerules.ir import (
     UNKNOWN,
+    UNKNOWN_DIM,
     Body,
     Const,
     DType,
@@ -303,6 +304,8 @@ class _Scope:
         vectors: Vectors,
         depth: int,
     ) -> Graph:
+        # A name declared in a body may stand for another size in each turn; it must not get out.
+        graph = replace(graph, values={id: _without_names(value) for id, value in graph.values.items()})
         types = {value: known.type for value, known in graph.values.items()}
         for outer, one in [*zip(graph.inputs, entry, strict=False), *captured.items()]:
             known = types.get(outer, UNKNOWN)
@@ -330,6 +333,14 @@ def _in_format_of(type: ValueType, known: ValueType) -> ValueType:
     if known.format is not Format.ND and type.format is Format.ND:
         return type.with_format(known.format, known.groups)
     return type
+
+
+def _without_names(value: Value) -> Value:
+    type = value.type
+    if not isinstance(type, TensorType) or type.shape is None or type.is_static:
+        return value
+    dims = tuple(dim if isinstance(dim, int) else UNKNOWN_DIM for dim in type.shape)
+    return Value(value.id, value.name, replace(type, shape=dims))
 
 
 def _widened(entry: ValueType, later: ValueType) -> ValueType:

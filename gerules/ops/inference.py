@@ -102,7 +102,8 @@ def infer_with_vector(
     dtypes: Sequence[DType] = ()
     if signature is not None:
         dtypes = _checked_dtypes(signature, inputs, n_outputs, opset)
-    elif inputs and isinstance(inputs[0], TensorType):
+    elif op in RULES and inputs and isinstance(inputs[0], TensorType):
+        # Operators of other domains that we know without a schema keep their first input's type.
         dtypes = (inputs[0].dtype,) * max(n_outputs, 1)
     if not dtypes:
         dtypes = (DType.UNKNOWN,)

@@ -66,7 +66,8 @@ def reshaped(shape: Shape | None, target: Vector, *, keeps_zero: bool = False) -
     if not unknown and out.count(UNKNOWN_DIM) == 1 and kept.count(UNKNOWN_DIM) == 1:
         unknown = [out.index(UNKNOWN_DIM)]
     if not unknown:
-        _check_count(left, kept, shape, target)
+        if 0 not in shape or 0 not in out:
+            _check_count(left, kept, shape, target)
         return tuple(out)
     sought = out[unknown[0]]
     rest = [dim for dim in kept if dim != sought]
