@@ -106,8 +106,8 @@ WRONG_COUNT: Final = ErrorCode(
     "The node does not have the inputs or outputs that its operator has at the model's opset.",
     "export the model again with an opset import that fits its nodes",
 )
-UNKNOWN_ATTRIBUTE: Final = ErrorCode(
-    "E10020", "unknown-attribute", "{op} has no attribute {attr} at opset {opset}",
+UNKNOWN_MODEL_ATTRIBUTE: Final = ErrorCode(
+    "E10020", "unknown-model-attribute", "{op} has no attribute {attr} at opset {opset}",
     "The operator does not have the attribute at the model's opset: a typing error, or another version.",
     "{remedy}",
 )
@@ -131,8 +131,8 @@ BAD_EXTERNAL_DATA: Final = ErrorCode(
     "A model with external data needs its data files beside it, whole, and inside its folder.",
     "put the data files that came with the model into its folder",
 )
-NESTED_TOO_DEEPLY: Final = ErrorCode(
-    "E10025", "nested-too-deeply", "bodies and functions nest more than {limit} deep",
+MODEL_TOO_DEEP: Final = ErrorCode(
+    "E10025", "model-too-deep", "bodies and functions nest more than {limit} deep",
     "Branches within branches, or functions that call functions, are followed to a limit only.",
     "flatten the model",
 )

@@ -135,7 +135,7 @@ class Attributes:
         """Report an attribute that the operator does not have."""
         close = closest(name, facts.kinds)
         self._findings.add(
-            table.UNKNOWN_ATTRIBUTE,
+            table.UNKNOWN_MODEL_ATTRIBUTE,
             place=place,
             op=facts.op,
             attr=shorten(name),

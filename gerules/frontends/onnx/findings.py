@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 
 from gerules.errors import Diagnostic, ErrorCode, Faults, table
 from gerules.frontends.fault import ModelError
@@ -54,6 +58,38 @@ class Findings:
                     kind=code,
                 )
         self.faults.raise_if_any(ModelError)
+
+
+class NotText(Exception):  # noqa: N818 - it becomes a ModelError at the door
+    """A name in the file is no UTF-8. Python's protobuf then gives bytes where its types promise text."""
+
+
+def text_of(value: object) -> str:
+    """Return a text field's value.
+
+    Raises:
+        NotText: When it is no UTF-8.
+    """
+    if isinstance(value, str):
+        return value
+    raise NotText
+
+
+def has_broken_text(root: Message) -> bool:
+    """Whether any text field of a message, or of those within it, is no UTF-8. Recursion-free."""
+    pending = [root]
+    while pending:
+        message = pending.pop()
+        for field, value in message.ListFields():
+            items: Iterable[object] = (
+                [value] if isinstance(value, (bytes, str, Message, int, float)) else value
+            )
+            if field.type == FieldDescriptor.TYPE_STRING:
+                if any(isinstance(item, bytes) for item in items):
+                    return True
+            elif field.type == FieldDescriptor.TYPE_MESSAGE:
+                pending += [item for item in items if isinstance(item, Message)]
+    return False
 
 
 def shorten(text: str) -> str:

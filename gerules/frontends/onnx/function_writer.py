@@ -27,7 +27,6 @@ class FunctionWriter:
 
     def __init__(self, define_body: DefineBody | None, opsets: Mapping[str, int]) -> None:
         self.protos: list[FunctionProto] = []
-        self.domains: set[str] = set()
         self.writer: GraphWriter | None = None
         self._define_body = define_body
         self._opsets = opsets
@@ -47,7 +46,6 @@ class FunctionWriter:
         if graph is None:
             return None
         domain, _ = split_op(node.op)
-        self.domains.add(domain)
         inputs = node.inputs
         if len(graph.inputs) != len(inputs):
             inputs = tuple(value for value in inputs if value is not None)

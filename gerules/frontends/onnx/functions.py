@@ -8,7 +8,7 @@ from typing import Final
 from onnx import FunctionProto, NodeProto
 
 from gerules.errors import table
-from gerules.frontends.onnx.findings import Findings
+from gerules.frontends.onnx.findings import Findings, text_of
 from gerules.frontends.onnx.nodes import DEEPEST, GraphReader, normal_domain, place_of
 from gerules.frontends.onnx.operators import Ledger, Operators, OpFacts
 from gerules.frontends.onnx.scope import Bound, Build, Scope
@@ -43,7 +43,7 @@ class Functions:
     ) -> None:
         self._protos: dict[_Key, FunctionProto] = {}
         for proto in protos:
-            key = (normal_domain(proto.domain), proto.name, proto.overload)
+            key = (normal_domain(proto.domain), text_of(proto.name), text_of(proto.overload))
             if key in self._protos:
                 findings.add(table.BAD_FUNCTION, name=proto.name, reason="it is defined twice")
             self._protos[key] = proto
@@ -77,7 +77,7 @@ class Functions:
             self._findings.add(table.BAD_FUNCTION, place=place, name=op, reason="it calls itself")
             return
         if scope.depth >= DEEPEST:
-            self._findings.add(table.NESTED_TOO_DEEPLY, place=place, limit=DEEPEST)
+            self._findings.add(table.MODEL_TOO_DEEP, place=place, limit=DEEPEST)
             return
         self._n_inlined += len(function.node)
         if self._n_inlined > _MOST_INLINED:
@@ -194,7 +194,7 @@ class Functions:
             if given.name not in declared:
                 place = place_of(proto, op, scope)
                 self._findings.add(
-                    table.UNKNOWN_ATTRIBUTE, place=place, op=op, attr=given.name,
+                    table.UNKNOWN_MODEL_ATTRIBUTE, place=place, op=op, attr=given.name,
                     opset=scope.operators.opsets.get(split_op(op)[0], 0),
                     remedy="declare the attribute in the function",
                 )  # fmt: skip

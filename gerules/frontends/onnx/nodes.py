@@ -9,7 +9,7 @@ from onnx import AttributeProto, GraphProto, NodeProto
 
 from gerules.errors import table
 from gerules.frontends.onnx.attributes import Attributes, kind_of
-from gerules.frontends.onnx.findings import Findings, place_of_node
+from gerules.frontends.onnx.findings import Findings, place_of_node, text_of
 from gerules.frontends.onnx.operators import Ledger, OpFacts, describe_range
 from gerules.frontends.onnx.order import sort_nodes
 from gerules.frontends.onnx.scope import Build, Scope
@@ -146,7 +146,7 @@ class GraphReader:
             domain, op = proto.domain, proto.op_type
             if domain:
                 domain = normal_domain(domain)
-                op = f"{domain}::{op}" if domain else op
+                op = f"{domain}::{text_of(op)}" if domain else op
             if calls is not None and calls.is_call(proto, domain):
                 calls.expand(self, proto, domain, outputs, scope)
                 build.is_sorted = False
@@ -264,6 +264,8 @@ class GraphReader:
                     continue
                 source, bound_scope = bound.proto, bound.scope
             wanted = kinds.get(name)
+            if wanted is None:
+                text_of(name)
             if wanted is None and not facts.is_open:
                 opset = scope.operators.opsets.get(split_op(op)[0], 0)
                 self._attributes.unknown(name, facts, place_of(proto, op, scope), opset)
@@ -297,7 +299,7 @@ class GraphReader:
             )
             return None
         if scope.depth >= DEEPEST:
-            self.findings.add(table.NESTED_TOO_DEEPLY, place=place, limit=DEEPEST)
+            self.findings.add(table.MODEL_TOO_DEEP, place=place, limit=DEEPEST)
             return None
         if outer.build is not scope.build:
             self.findings.add(
@@ -308,7 +310,7 @@ class GraphReader:
             Build(), outer.operators, {}, outer, outer.bindings, outer.prefix, depth=scope.depth + 1
         )
         self.read_graph(source.g, inner, f"{name} of {place}")
-        graph = inner.build.finish(source.g.name, inner.operators.opsets, {})
+        graph = inner.build.finish(text_of(source.g.name), inner.operators.opsets, {})
         return Body(graph, tuple(inner.build.captured.items()))
 
     # ------------------------------------------------------------ checks
@@ -334,14 +336,13 @@ class GraphReader:
         if opset is None:
             self._ledger.note_domain(domain)
         counts = (
-            ("inputs", n_inputs, len(proto.input), facts.min_inputs, facts.max_inputs),
-            ("outputs", n_outputs, len(proto.output), facts.min_outputs, facts.max_outputs),
+            ("inputs", n_inputs, facts.min_inputs, facts.max_inputs),
+            ("outputs", n_outputs, facts.min_outputs, facts.max_outputs),
         )
-        for what, used, written, least, most in counts:
-            # An absent one at the end counts as given when the operator wants it: the name may be empty.
-            if used > most or max(used, written) < least:
+        for what, found, least, most in counts:
+            if not least <= found <= most:
                 self.findings.add(
-                    table.WRONG_COUNT, place=place_of(proto, op, scope), op=op, what=what, found=used,
+                    table.WRONG_COUNT, place=place_of(proto, op, scope), op=op, what=what, found=found,
                     expected=describe_range(least, most),
                 )  # fmt: skip
         for name in facts.required:
@@ -361,4 +362,4 @@ def place_of(proto: NodeProto, op: str, scope: Scope) -> str:
 
 def normal_domain(domain: str) -> str:
     """Return the domain as graphs write it: the ONNX domain is `""`."""
-    return "" if domain == "ai.onnx" else domain
+    return "" if domain == "ai.onnx" else text_of(domain)

@@ -16,7 +16,7 @@ from gerules.errors import Faults, table
 from gerules.frontends.fault import ModelError
 from gerules.frontends.onnx.collector import paused_collector
 from gerules.frontends.onnx.external import DataFiles, map_file
-from gerules.frontends.onnx.findings import Findings, place_of_node
+from gerules.frontends.onnx.findings import Findings, NotText, has_broken_text, place_of_node, text_of
 from gerules.frontends.onnx.functions import Functions
 from gerules.frontends.onnx.nodes import GraphReader, normal_domain
 from gerules.frontends.onnx.operators import Ledger, Operators
@@ -83,10 +83,13 @@ def _load(
     tensors = Tensors(data, payloads, secret, files, findings, size_bytes=size_bytes)
     try:
         return _read_model(model, tensors, schemas, findings, kept_domains)
-    except UnicodeDecodeError as fault:
-        findings.add(table.NOT_ONNX, path=findings.path, reason=f"a name in it is no UTF-8 ({fault.reason})")
-        findings.close()
-        raise
+    except NotText:
+        pass
+    except TypeError:
+        # Where a name is joined to another, bytes in its place end here; anything else is a defect.
+        if not has_broken_text(model):
+            raise
+    raise ModelError(table.NOT_ONNX, path=findings.path, reason="a name in it is no UTF-8")
 
 
 def _parse(
@@ -160,7 +163,7 @@ def _read_model(
     scope = Scope(Build(), operators)
     reader.read_graph(model.graph, scope, f"graph {model.graph.name}".rstrip())
     ledger.report()
-    graph = scope.build.finish(model.graph.name, opsets, _read_metadata(model))
+    graph = scope.build.finish(text_of(model.graph.name), opsets, _read_metadata(model))
     _warn(graph, findings)
     findings.close()
     return graph
@@ -194,9 +197,9 @@ def _read_opsets(model: ModelProto, findings: Findings) -> dict[str, int]:
 
 
 def _read_metadata(model: ModelProto) -> Mapping[str, str]:
-    found = {entry.key: entry.value for entry in model.metadata_props}
+    found = {text_of(entry.key): text_of(entry.value) for entry in model.metadata_props}
     for name in MODEL_FIELDS:
-        text: str = getattr(model, name)
+        text = text_of(getattr(model, name))
         if text:
             found[f"onnx.{name}"] = text
     if model.model_version:

@@ -153,18 +153,15 @@ class _ExternalStore:
 def _build(
     graph: Graph, schemas: Schemas, store: Store, define_body: DefineBody | None, with_types: bool
 ) -> ModelProto:
-    opsets = dict(graph.opsets)
-    opsets.setdefault("", schemas.latest_opset)
-    functions = FunctionWriter(define_body, opsets)
+    versions = {"": schemas.latest_opset, **graph.opsets}
+    functions = FunctionWriter(define_body, versions)
     writer = GraphWriter(schemas, store=store, calls=functions, with_types=with_types)
     functions.writer = writer
     model = ModelProto()
-    writer.write_graph(graph, model.graph, opsets)
+    writer.write_graph(graph, model.graph, versions)
     model.functions.extend(functions.protos)
-    for domain in {node.domain for node in model.graph.node}.union(
-        entry.domain for function in functions.protos for entry in function.opset_import
-    ):
-        opsets.setdefault(domain, 1)
+    used = writer.domains | {entry.domain for proto in functions.protos for entry in proto.opset_import}
+    opsets = {domain: versions.get(domain, 1) for domain in used | graph.opsets.keys()}
     for domain, version in sorted(opsets.items()):
         model.opset_import.add(domain=domain, version=version)
     model.ir_version = _ir_version(opsets, writer.types.dtypes, bool(functions.protos))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx import TypeProto, ValueInfoProto
 
 from gerules.errors import table
-from gerules.frontends.onnx.findings import Findings
+from gerules.frontends.onnx.findings import Findings, text_of
 from gerules.ir import UNKNOWN, ValueType
 from gerules.ops.onnx_types import DTYPE_OF_CODE, type_of_proto
 
@@ -42,6 +42,8 @@ class ValueTypes:
         if tensor.elem_type not in DTYPE_OF_CODE:
             reason = f"element type {tensor.elem_type} is unknown"
             self._findings.add(table.BAD_TYPE, place=place, name=name, reason=reason)
+        for dim in tensor.shape.dim:
+            text_of(dim.dim_param)
         # Some exporters write -1 for a dimension that is not known.
         if any(dim.dim_value < -1 for dim in tensor.shape.dim):
             sizes = [dim.dim_value for dim in tensor.shape.dim]

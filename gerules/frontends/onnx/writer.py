@@ -14,6 +14,7 @@ from gerules.frontends.onnx.names import Names
 from gerules.frontends.onnx.protos import Array, TypeProtos, fill_attribute, fill_tensor, logical_array
 from gerules.ir import UNKNOWN, Graph, Node, Value, ValueType, dtype_of
 from gerules.ops.registry import Schemas, split_op
+from gerules.ops.schema import ParamKind
 
 _ABSENT: Final = UNKNOWN
 _NO_KINDS: Final[Mapping[str, str]] = {}
@@ -51,6 +52,8 @@ class GraphWriter:
     ) -> None:
         self.schemas = schemas
         self.types = TypeProtos()
+        self.domains: set[str] = set()
+        """Domains of all nodes written into graphs and their bodies, functions apart."""
         self._store = store
         self._calls = calls
         self._with_types = with_types
@@ -111,6 +114,7 @@ class GraphWriter:
         """Add the nodes of a graph in its order."""
         add, calls, values = proto.node.add, self._calls, graph.values
         node_names: set[str] = set()
+        domains: set[str] = set()
         for node in graph.nodes.values():
             op, inputs = node.op, node.inputs
             domain, name = split_op(op) if "::" in op else ("", op)
@@ -123,10 +127,13 @@ class GraphWriter:
                     domain, name, inputs = found
                     in_function = True
             made.op_type = name
+            domains.add(domain)
             if domain:
                 made.domain = domain
             made.input.extend([names[value] if value is not None else "" for value in inputs])
             made.output.extend([names[value] if value is not None else "" for value in node.outputs])
+            if not in_function and None in node.outputs:
+                self._name_required(node, made, opsets, scope)
             if label := node.name:
                 while label in node_names:
                     label = f"{node.name}_{len(node_names)}"
@@ -161,6 +168,15 @@ class GraphWriter:
             captured = [(inner, names[outer]) for outer, inner in body.captures]
             self.write_graph(body.graph, attribute.g, opsets, scope, captured)
 
+    def _name_required(self, node: Node, made: NodeProto, opsets: Mapping[str, int], scope: Names) -> None:
+        """Name the outputs that nobody asked for where ONNX demands that they have a name."""
+        schema = self.schemas.get(node.op, opsets.get(split_op(node.op)[0], 0))
+        if schema is None:
+            return
+        for place, (param, value) in enumerate(zip(schema.outputs, node.outputs, strict=False)):
+            if value is None and param.kind is ParamKind.REQUIRED:
+                made.output[place] = scope.pick("unused")
+
     def _kinds_of(self, op: str, opsets: Mapping[str, int]) -> Mapping[str, str]:
         version = opsets.get(split_op(op)[0], 0)
         kinds = self._kinds.get((op, version))
@@ -178,6 +194,7 @@ class GraphWriter:
             name = names[value]
             if value in seen or value in foreign:
                 name = _copy(proto, scope, name)
+                self.domains.add("")
             seen.add(value)
             self._declare(proto.output.add(), name, graph.values[value])
 
