@@ -42,7 +42,11 @@ class KernelContext:
     limit_bytes: int = DEFAULT_LIMIT_BYTES
 
     def destination(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        """Return `out` if it fits, else a new array; the elements are not initialized."""
+        """Return `out` if it fits, else a new array; the elements are not initialized.
+
+        Raises ValueError when it would be larger than `limit_bytes`.
+        """
+        self.check_size(shape, dtype)
         out = self.out
         if out is not None and out.shape == tuple(shape) and out.dtype == dtype:
             return out
@@ -50,7 +54,8 @@ class KernelContext:
 
     def check_size(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
         """Refuse a result larger than `limit_bytes`, before it is made. Raises ValueError."""
-        size_bytes = math.prod(shape) * dtype.itemsize
+        # An empty axis does not make the others harmless: positions along them are computed too.
+        size_bytes = math.prod(max(size, 1) for size in shape) * dtype.itemsize
         if size_bytes > self.limit_bytes:
             raise ValueError(f"the result would have {size_bytes} bytes; {self.limit_bytes} are allowed")
 

@@ -28,6 +28,7 @@ def conv(inputs: Sequence[Array | None], attrs: Mapping[str, Attr], context: Ker
     x, weight, bias = required(inputs, 0), required(inputs, 1), optional(inputs, 2)
     windows, groups = check_conv(x, weight, attrs)
     wide = widen(x)
+    context.check_size((*x.shape[:2], *windows.padded), wide.dtype)
     shape = (x.shape[0], weight.shape[0], *windows.out)
     out = context.destination(shape, wide.dtype)
     convolve(wide, widen(weight), windows, groups, out)

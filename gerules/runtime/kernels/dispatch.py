@@ -29,6 +29,7 @@ from gerules.runtime.kernels.normalization import KERNELS as NORMALIZATION
 from gerules.runtime.kernels.pooling import KERNELS as POOLING
 from gerules.runtime.kernels.products import KERNELS as PRODUCTS
 from gerules.runtime.kernels.quantization import KERNELS as QUANTIZATION
+from gerules.runtime.kernels.recurrence import KERNELS as RECURRENCE
 from gerules.runtime.kernels.reduction import KERNELS as REDUCTION
 from gerules.runtime.kernels.reference import has_reference, run_reference
 from gerules.runtime.kernels.resizing import KERNELS as RESIZING
@@ -46,6 +47,7 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     **POOLING,
     **PRODUCTS,
     **QUANTIZATION,
+    **RECURRENCE,
     **REDUCTION,
     **RESIZING,
     **SHAPING,

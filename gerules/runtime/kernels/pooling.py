@@ -20,7 +20,7 @@ Attrs = Mapping[str, Attr]
 def max_pool(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
     """MaxPool, and where each largest element was (flat over the whole tensor) if asked for."""
     x = _spatial_input(inputs)
-    windows = pool_windows(x.shape[2:], attrs, ceil_mode=read_flag(attrs, "ceil_mode"))
+    windows = _windows(x, attrs, context)
     wide = widen(x)
     padded = pad_for(wide, windows, _lowest(wide.dtype))
     if context.n_outputs < 2:
@@ -33,7 +33,7 @@ def max_pool(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array
 def average_pool(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
     """AveragePool, over the input alone or with the padding counted."""
     x = _spatial_input(inputs)
-    windows = pool_windows(x.shape[2:], attrs, ceil_mode=read_flag(attrs, "ceil_mode"))
+    windows = _windows(x, attrs, context)
     total = _reduce_windows(pad_for(widen(x), windows), windows, np.add)
     for axis, counts in enumerate(_counts(windows, read_flag(attrs, "count_include_pad"))):
         shape = [1] * total.ndim
@@ -59,6 +59,12 @@ def _spatial_input(inputs: Inputs) -> Array:
     if x.ndim < 3:
         raise ValueError(f"a pool needs spatial axes, the input is {list(x.shape)}")
     return x
+
+
+def _windows(x: Array, attrs: Attrs, context: KernelContext) -> Windows:
+    windows = pool_windows(x.shape[2:], attrs, ceil_mode=read_flag(attrs, "ceil_mode"))
+    context.check_size((*x.shape[:2], *windows.padded), x.dtype)
+    return windows
 
 
 def _lowest(dtype: np.dtype[Any]) -> object:
@@ -135,7 +141,7 @@ def lp_pool(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]
     """LpPool: the p-norm of every window."""
     x = _spatial_input(inputs)
     order = read_int(attrs, "p", 2)
-    windows = pool_windows(x.shape[2:], attrs, ceil_mode=read_flag(attrs, "ceil_mode"))
+    windows = _windows(x, attrs, context)
     powers = np.abs(pad_for(widen(x), windows)) ** order
     return [round_to(_reduce_windows(powers, windows, np.add) ** (1.0 / order), x.dtype)]
 

@@ -88,7 +88,9 @@ def split(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
     axis = normalize_axis(read_int(attrs, "axis", 0), x.ndim)
     sizes = _ints_input(inputs, attrs, 1, "split")
     if sizes is None:
-        n_parts = max(1, read_int(attrs, "num_outputs", context.n_outputs))
+        n_parts = read_int(attrs, "num_outputs", context.n_outputs)
+        if n_parts != context.n_outputs or n_parts < 1:
+            raise ValueError(f"{n_parts} parts are not the {context.n_outputs} outputs asked for")
         size = -(-x.shape[axis] // n_parts)
         sizes = tuple(max(0, min(size, x.shape[axis] - part * size)) for part in range(n_parts))
     if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:

@@ -352,6 +352,41 @@ def test_qlinear_conv(data: st.DataObject, c: int, m: int, has_bias: bool, seed:
     assert np.abs(found.astype(int) - wanted.astype(int)).max() <= 1
 
 
+@QUICK
+@given(
+    st.sampled_from(["RNN", "GRU", "LSTM"]),
+    st.sampled_from(["forward", "reverse", "bidirectional"]),
+    st.tuples(*[st.integers(1, 4)] * 4),
+    st.tuples(*[st.booleans()] * 5),
+    st.data(),
+    seeds,
+)
+def test_recurrence(
+    op: str, direction: str, shape: tuple[int, ...], flags: tuple[bool, ...], data: st.DataObject, seed: int
+) -> None:
+    n_steps, batch, n_in, hidden = shape
+    has_bias, has_lengths, has_state, is_variant, has_peepholes = flags
+    n_gates, n_states = {"RNN": (1, 1), "GRU": (3, 1), "LSTM": (4, 2)}[op]
+    n = 2 if direction == "bidirectional" else 1
+    lengths = data.draw(st.lists(st.integers(1, n_steps), min_size=batch, max_size=batch))
+    inputs: list[Array | None] = [
+        random_array(seed, (n_steps, batch, n_in)),
+        random_array(seed + 1, (n, n_gates * hidden, n_in)),
+        random_array(seed + 2, (n, n_gates * hidden, hidden)),
+        random_array(seed + 3, (n, 2 * n_gates * hidden)) if has_bias else None,
+        np.array(lengths, np.int32) if has_lengths else None,
+    ]
+    inputs += [
+        random_array(seed + 4 + at, (n, batch, hidden)) if has_state else None for at in range(n_states)
+    ]
+    if op == "LSTM":
+        inputs.append(random_array(seed + 6, (n, 3 * hidden)) if has_peepholes else None)
+    attrs: dict[str, Attr] = {"direction": direction, "hidden_size": hidden}
+    if is_variant:
+        attrs |= {"GRU": {"linear_before_reset": 1}, "LSTM": {"input_forget": 1}, "RNN": {"clip": 0.5}}[op]
+    check(op, inputs, attrs, opset=14, n_outputs=1 + n_states)
+
+
 def test_erf_is_accurate_in_both_types() -> None:
     x = np.concatenate((np.linspace(-6.5, 6.5, 20001), [0.0, 1e-300, -1e-20, np.inf, -np.inf]))
     wanted = np.array([math.erf(item) for item in x])
