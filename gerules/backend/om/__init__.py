@@ -15,10 +15,17 @@ from gerules.backend.om.attributes import (
 )
 from gerules.backend.om.constants import constant_array, constant_bytes
 from gerules.backend.om.container import OmFile, read_container
+from gerules.backend.om.describe import describe_tensor, memory_bytes, tensor_type
 from gerules.backend.om.error import OmError
 from gerules.backend.om.model import (
     ABSENT,
     Edge,
+    ExternalDType,
+    InputKind,
+    IntLists,
+    ListKind,
+    NamedAttrs,
+    OmAttr,
     OmGraph,
     OmInterface,
     OmList,
@@ -32,12 +39,19 @@ from gerules.backend.om.model import (
 )
 from gerules.backend.om.read import read_om
 from gerules.backend.om.tasks import OmCopy, OmKernel, OmTask, OmTasks, TaskType
-from gerules.backend.om.weights import Placement, WeightsBuilder
+from gerules.backend.om.weights import NO_WEIGHTS, Placement, StoredWeights, Weights, WeightsBuilder
 from gerules.backend.om.write import write_om
 
 __all__ = [
     "ABSENT",
+    "NO_WEIGHTS",
     "Edge",
+    "ExternalDType",
+    "InputKind",
+    "IntLists",
+    "ListKind",
+    "NamedAttrs",
+    "OmAttr",
     "OmCopy",
     "OmError",
     "OmFile",
@@ -53,15 +67,19 @@ __all__ = [
     "OmTensor",
     "Placement",
     "Prototype",
+    "StoredWeights",
     "TaskType",
     "TensorValue",
+    "Weights",
     "WeightsBuilder",
     "Workspace",
     "bools",
     "constant_array",
     "constant_bytes",
+    "describe_tensor",
     "floats",
     "ints",
+    "memory_bytes",
     "read_bool",
     "read_container",
     "read_float",
@@ -71,6 +89,7 @@ __all__ = [
     "read_om",
     "read_text",
     "read_texts",
+    "tensor_type",
     "texts",
     "write_om",
 ]

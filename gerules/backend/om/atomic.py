@@ -31,7 +31,11 @@ def write_atomically(path: Path, chunks: Iterable[bytes | memoryview]) -> int:
 
 
 def _write(path: Path, chunks: Iterable[bytes | memoryview]) -> int:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".part", dir=path.parent)
+    except ValueError as fault:
+        # A path with NUL, or with characters the file system's encoding lacks.
+        raise OSError(str(fault)) from None
     part, size_bytes = Path(name), 0
     try:
         with os.fdopen(handle, "wb") as file:

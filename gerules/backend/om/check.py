@@ -73,9 +73,7 @@ def check_writable(model: OmModel, faults: Faults) -> None:
             _check_op(op, made, graph.name, faults)
 
 
-def _check_op(
-    op: OmOp, made: Mapping[str, tuple[OmTensor, ...]], graph: str, faults: Faults
-) -> None:
+def _check_op(op: OmOp, made: Mapping[str, tuple[OmTensor, ...]], graph: str, faults: Faults) -> None:
     if not op.name or not op.type:
         _bad(faults, graph, graph, f"operator {op.name or op.id!r} has no name or no type")
     _check_attrs(op.attrs, faults, op.name)

@@ -46,6 +46,9 @@ _LIST_FIELDS: Final = {
     ListKind.DTYPE: "dt",
 }
 
+_SHORT_BYTES: Final = 256
+"""Longer lists are data, not the words that a model says over and over."""
+
 _NAME_TABLES: Final = (
     ("_input_name_key", "_input_name_value"),
     ("_output_name_key", "_output_name_value"),
@@ -67,8 +70,11 @@ class Decoder:
         self._place = place
         self._tables = tables
         self._is_escaped = is_escaped
-        # A model repeats its few names and layouts a million times.
+        # A model repeats its few names, descriptions and short lists a million times. Records are
+        # frozen, so that one of each serves all; it is found by its bytes.
         self._known: dict[str, str] = {}
+        self._known_tensors: dict[bytes, OmTensor] = {}
+        self._known_lists: dict[bytes, OmList] = {}
 
     def graph(self, wire: Wire) -> OmGraph:
         """Decode a graph; edges are checked for their form, not for what they point at."""
@@ -151,6 +157,15 @@ class Decoder:
                 return None
 
     def _list(self, wire: Wire) -> OmList:
+        key = wire.SerializeToString() if wire.ByteSize() < _SHORT_BYTES else b""
+        found = self._known_lists.get(key)
+        if found is None:
+            found = self._decode_list(wire)
+            if key:
+                self._known_lists[key] = found
+        return found
+
+    def _decode_list(self, wire: Wire) -> OmList:
         try:
             kind = ListKind(wire.val_type)
         except ValueError:
@@ -193,6 +208,13 @@ class Decoder:
 
     def tensor(self, wire: Wire) -> OmTensor:
         """Decode a descriptor; what attributes repeat of its format moves into fields."""
+        key = wire.SerializeToString()
+        found = self._known_tensors.get(key)
+        if found is None:
+            found = self._known_tensors[key] = self._decode_tensor(wire)
+        return found
+
+    def _decode_tensor(self, wire: Wire) -> OmTensor:
         attrs = self.attrs(wire.attr)
         layout = layout_from_file(wire.layout)
         origin_shape: tuple[int, ...] | None = None

@@ -59,9 +59,7 @@ def encode_graph(graph: OmGraph, wire: Wire, faults: Faults) -> None:
         try:
             _encode_op(op, consumers[op.name], wire.op.add(), faults)
         except (ValueError, TypeError) as fault:
-            faults.add(
-                table.OM_CANNOT_HOLD, place=graph.name, what=f"operator {op.name!r}", reason=fault
-            )
+            faults.add(table.OM_CANNOT_HOLD, place=graph.name, what=f"operator {op.name!r}", reason=fault)
 
 
 @dataclass(slots=True)

@@ -121,9 +121,7 @@ def read_header(view: memoryview, faults: Faults, place: str) -> Header:
             table.OM_BAD_HEADER, place=place, field="version", found=f"0x{version:08x}",
             expected="gerules reads 1.x (0x1.......) and 2.x (0x2.......)",
         )  # fmt: skip
-    header = Header(
-        _text(name), version, kind, bool(encrypted), bool(mode), ir_version, length_bytes=length
-    )
+    header = Header(_text(name), version, kind, bool(encrypted), bool(mode), ir_version, length_bytes=length)
     if version < VERSION_2:
         platform, platform_type = _TAIL_1.unpack_from(view, _COMMON.size)
         return replace(

@@ -256,6 +256,7 @@ OmAttr = (
 )
 """An attribute's value: plain Python where one type says it all. None: the file names it without a value."""
 
+
 @dataclass(frozen=True, slots=True)
 class OmPort:
     """An input or output of the whole model, as `MODEL_INOUT_INFO` describes it.

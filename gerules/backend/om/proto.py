@@ -119,9 +119,7 @@ def _add_field(
     entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
     entry.options.map_entry = True
     entry.field.add(name="key", number=1, label=_FIELD.LABEL_OPTIONAL, type=_FIELD.TYPE_STRING)
-    _set_type(
-        entry.field.add(name="value", number=2, label=_FIELD.LABEL_OPTIONAL), package, kind.strip("{}")
-    )
+    _set_type(entry.field.add(name="value", number=2, label=_FIELD.LABEL_OPTIONAL), package, kind.strip("{}"))
     field.label = _FIELD.LABEL_REPEATED
     _set_type(field, package, f"{message.name}.{entry.name}")
 
@@ -176,9 +174,7 @@ def parse(kind: Any, data: memoryview | bytes, *, part: str, place: str = "") ->
             table.OM_BAD_MESSAGE, place=place, part=part, message=name, reason="it nests too deep"
         ) from None
     except (DecodeError, ValueError) as fault:
-        raise OmError(
-            table.OM_BAD_MESSAGE, place=place, part=part, message=name, reason=str(fault)
-        ) from None
+        raise OmError(table.OM_BAD_MESSAGE, place=place, part=part, message=name, reason=str(fault)) from None
 
 
 def serialize(message: Wire, *, part: str) -> bytes:

@@ -93,9 +93,7 @@ def read_model(file: OmFile, *, place: str = "") -> OmModel:
     return replace(root, submodels=tuple(submodels))
 
 
-def _read_block(
-    block: Block, header: Header, outer: NameTables, place: str
-) -> tuple[OmModel, NameTables]:
+def _read_block(block: Block, header: Header, outer: NameTables, place: str) -> tuple[OmModel, NameTables]:
     data = block.find(PartitionType.MODEL_DEF)
     if data is None:
         raise OmError(

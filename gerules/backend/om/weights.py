@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -81,13 +81,14 @@ class Placement:
 class LaidWeights:
     """Weights still in their arrays; bytes arise only while they are written."""
 
-    pieces: tuple[tuple[Placement, Array, DType], ...]
+    pieces: Mapping[Placement, tuple[Array, DType]]
+    """Arrays by their place, places rising."""
     size_bytes: int
 
     def chunks(self) -> Iterator[bytes | memoryview]:
         """Yield gaps and arrays in order; an array that lies in order is yielded as a view."""
         at = 0
-        for placement, array, dtype in self.pieces:
+        for placement, (array, dtype) in self.pieces.items():
             yield bytes(placement.offset_bytes - at)
             yield from array_bytes(array, dtype)
             at = placement.offset_bytes + placement.size_bytes
@@ -95,10 +96,8 @@ class LaidWeights:
 
     def view(self, offset_bytes: int, size_bytes: int) -> memoryview | None:
         """Return the bytes of a constant; anything but a placement of the builder gives None."""
-        for placement, array, dtype in self.pieces:
-            if placement == Placement(offset_bytes, size_bytes):
-                return memoryview(b"".join(array_bytes(array, dtype)))
-        return None
+        found = self.pieces.get(Placement(offset_bytes, size_bytes))
+        return None if found is None else memoryview(b"".join(array_bytes(*found)))
 
 
 class WeightsBuilder:
@@ -114,7 +113,7 @@ class WeightsBuilder:
     """
 
     def __init__(self) -> None:
-        self._pieces: list[tuple[Placement, Array, DType]] = []
+        self._pieces: dict[Placement, tuple[Array, DType]] = {}
         self._places: dict[bytes, Placement] = {}
         self._end = ALIGN_BYTES
 
@@ -140,7 +139,7 @@ class WeightsBuilder:
             return found
         placement = Placement(self._end, size_bytes)
         if size_bytes:
-            self._pieces.append((placement, array, dtype))
+            self._pieces[placement] = (array, dtype)
             self._end = _up(self._end + size_bytes)
         self._places[digest] = placement
         return placement
@@ -148,10 +147,10 @@ class WeightsBuilder:
     def build(self) -> LaidWeights:
         """Return the weights; empty when no constant has a byte."""
         if not self._pieces:
-            return LaidWeights((), 0 if not self._places else _up(ALIGN_BYTES + _TAIL_BYTES))
-        last = self._pieces[-1][0]
+            return LaidWeights({}, 0 if not self._places else _up(ALIGN_BYTES + _TAIL_BYTES))
+        last = next(reversed(self._pieces))
         size_bytes = _up(last.offset_bytes + last.size_bytes + _TAIL_BYTES)
-        return LaidWeights(tuple(self._pieces), size_bytes)
+        return LaidWeights(dict(self._pieces), size_bytes)
 
 
 def array_bytes(array: Array, dtype: DType) -> Iterator[memoryview]:
@@ -192,11 +191,6 @@ def array_from_bytes(data: memoryview, dtype: DType, shape: tuple[int, ...]) -> 
     if dtype.bits >= 8:
         return np.frombuffer(data, dtype.numpy).reshape(shape)
     return _unpack(np.frombuffer(data, np.uint8), dtype)[:n_elements].view(dtype.numpy).reshape(shape)
-
-
-def join(chunks: Iterable[bytes | memoryview]) -> bytes:
-    """Return chunks as one text of bytes."""
-    return b"".join(chunks)
 
 
 def _pieces(array: Array, limit: int) -> Iterator[Array]:

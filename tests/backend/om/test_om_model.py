@@ -34,6 +34,7 @@ from gerules.backend.om import (
     WeightsBuilder,
     constant_array,
     constant_bytes,
+    describe_tensor,
     floats,
     ints,
     read_bool,
@@ -45,6 +46,7 @@ from gerules.backend.om import (
     read_om,
     read_text,
     read_texts,
+    tensor_type,
     texts,
     write_om,
 )
@@ -69,6 +71,8 @@ from gerules.backend.om.proto import ModelDef, ModelTaskDef
 from gerules.backend.om.weights import NO_WEIGHTS, StoredWeights
 from gerules.backend.om.write import om_chunks
 from gerules.ir.dtype import DType
+from gerules.ir.layout import Format
+from gerules.ir.types import TensorType
 from tests.backend.om.samples import WEIGHT, conv_model
 
 int64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -426,6 +430,34 @@ def test_what_a_file_cannot_hold(model: OmModel, expected: list[str]) -> None:
     assert refuse(model) == expected
 
 
+plain_types = st.builds(
+    TensorType, st.sampled_from([row.ir for row in DTYPES if row.ir not in (None, DType.UNKNOWN)]),
+    st.lists(st.integers(0, 40), max_size=5).map(tuple), st.sampled_from(Format),
+)  # fmt: skip
+
+
+@given(plain_types)
+def test_types_described_come_back(type: TensorType) -> None:
+    desc = describe_tensor(type)
+    assert desc.shape == type.storage_shape
+    assert desc.size_bytes % 32 == 0 and desc.size_bytes - type.size_bytes in range(32, 64)
+    assert tensor_type(desc) == type
+
+
+def test_types_with_unknown_parts() -> None:
+    desc = describe_tensor(TensorType(DType.F16, ("N", 3, 4, 4), Format.NC1HWC0))
+    assert (desc.shape, desc.origin_shape, desc.size_bytes) == ((-2,), (-1, 3, 4, 4), 0)
+    assert str(tensor_type(desc)) == "f16[?, 3, 4, 4] @NC1HWC0"
+    assert describe_tensor(TensorType(DType.F32, ("N", 3))).shape == (-1, 3)
+    unknown = describe_tensor(TensorType(DType.F32))
+    assert unknown.shape == (-2,) and tensor_type(unknown) == TensorType(DType.F32)
+    weight = TensorType(DType.F16, (32, 4, 3, 3), Format.FRACTAL_Z, groups=8)
+    assert describe_tensor(weight).sub_format == 8 and tensor_type(describe_tensor(weight)) == weight
+    assert tensor_type(OmTensor(25, (1,))) is None and tensor_type(OmTensor(1, (1,), "NC1HWC0_C04")) is None
+    with pytest.raises(OmError, match="E80020"):
+        describe_tensor(TensorType(DType.F8E4M3FNUZ, (1,)))
+
+
 def test_strings_are_no_weights() -> None:
     with pytest.raises(OmError, match="E80021"):
         WeightsBuilder().add(np.array(["a"], object), DType.STRING)
@@ -470,7 +502,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_folders_that_are_not_there_or_are_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    for path in (tmp_path / "none" / "m.om", tmp_path / "taken"):
+    for path in (tmp_path / "none" / "m.om", tmp_path / "taken", tmp_path / "a\0b", tmp_path / "\ud800"):
         with pytest.raises(OmError, match="E10004"):
             write_om(conv_model(), path)
     assert [item.name for item in tmp_path.iterdir()] == ["taken"]
