@@ -265,7 +265,7 @@ class RuleChecker:
         if kind.dtype_name is not None:
             bindings.bind(kind.dtype_name, Kind.DTYPE, kind.span)
         for dim in kind.dims or ():
-            if isinstance(dim, DimName) or isinstance(dim, DimSeq):
+            if isinstance(dim, DimName | DimSeq):
                 bindings.bind(dim.name, Kind.DIM, dim.span)
         if kind.format is not None:
             self.check_format(kind.format)

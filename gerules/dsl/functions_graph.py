@@ -8,7 +8,7 @@ from gerules.dsl.registry import MatchContext, builtin
 from gerules.dsl.values import ChainView, EvalError, OpView, Value, as_text, as_view, describe
 
 
-def _ops(value: Value) -> frozenset[str]:
+def as_ops(value: Value) -> frozenset[str]:
     """An argument that the evaluator read as operators, or a list of their names."""
     if isinstance(value, frozenset):
         return value
@@ -24,7 +24,7 @@ def _ops(value: Value) -> frozenset[str]:
 @builtin("graph", needs_graph=True, ops=("op", "via"))
 def _reaches(graph: MatchContext, x: Value, op: Value, via: Value) -> Value:
     """Whether a path of readers leads from a value, through operators of `via`, to `op`."""
-    return graph.reaches(as_view(x, "the value"), _ops(op), _ops(via))
+    return graph.reaches(as_view(x, "the value"), as_ops(op), as_ops(via))
 
 
 @builtin("graph", needs_graph=True)
@@ -58,19 +58,19 @@ def _all_same_format(graph: MatchContext, chain: Value) -> Value:
 @builtin("graph", needs_graph=True, ops=("op",))
 def _distance_to_output(graph: MatchContext, op: Value) -> Value:
     """The longest paths from the nodes with an operator to a graph output, added up."""
-    return graph.distance_to_output(_ops(op))
+    return graph.distance_to_output(as_ops(op))
 
 
 @builtin("graph", needs_graph=True, ops=("op",))
 def _count(graph: MatchContext, op: Value) -> Value:
     """Number of nodes with an operator."""
-    return graph.count(_ops(op))
+    return graph.count(as_ops(op))
 
 
 @builtin("graph", needs_graph=True)
 def _no_op(graph: MatchContext, ops: Value) -> Value:
     """Whether no node has one of these operators."""
-    return graph.count(_ops(ops)) == 0
+    return graph.count(as_ops(ops)) == 0
 
 
 @builtin("graph", needs_graph=True)

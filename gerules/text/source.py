@@ -49,5 +49,6 @@ def check_size(source: Source, limit_bytes: int = MAX_TEXT_BYTES) -> None:
 
 
 def _too_large(name: str, size_bytes: int, limit_bytes: int) -> TextError:
-    facts = {"path": name, "size_bytes": size_bytes, "limit_bytes": limit_bytes}
-    return TextError(table.FILE_TOO_LARGE, place=name, **facts)
+    return TextError(
+        table.FILE_TOO_LARGE, place=name, path=name, size_bytes=size_bytes, limit_bytes=limit_bytes
+    )
