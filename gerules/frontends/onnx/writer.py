@@ -147,6 +147,7 @@ class GraphWriter:
                         table.CANNOT_EXPORT, place=place_of_node(node.name, op), what=f"an attribute of {op}",
                         reason=str(fault), remedy="keep numbers within 64 bits, and texts within UTF-8",
                     ) from None  # fmt: skip
+        self.domains |= domains
 
     def _write_attributes(
         self,
