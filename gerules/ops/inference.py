@@ -6,7 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from gerules.errors import Diagnostic, GerulesError, table
-from gerules.ir import UNKNOWN, Body, Const, DType, Node, TensorType, ValueType
+from gerules.ir import (
+    UNKNOWN,
+    Attr,
+    Body,
+    Const,
+    DType,
+    MapType,
+    Node,
+    OptionalType,
+    SequenceType,
+    TensorType,
+    ValueType,
+)
 from gerules.ops.bodies import BODY_RULES, through_body
 from gerules.ops.call import HIGHEST_RANK, Call, Misfit, Rule, Vector
 from gerules.ops.dims import LARGEST_DIM
@@ -35,6 +47,17 @@ RULES: Final[dict[str, Rule]] = {
     **MAKE_RULES,
 }
 """Our own rules; what is not here goes to `Extra`, or to onnx's inference."""
+
+_ATTR_KINDS: Final[dict[str, tuple[type, ...]]] = {
+    "int": (int,),
+    "float": (float, int),
+    "string": (str, bytes),
+    "dtype": (DType,),
+    "tensor": (Const,),
+    "sparse_tensor": (Const,),
+    "type": (TensorType, SequenceType, OptionalType, MapType),
+}
+"""What an attribute of each kind holds; the kinds `ints`, `floats` ... hold tuples of it."""
 
 _LONGEST_LIST: Final = 8
 """Input types that a fault names."""
@@ -102,6 +125,8 @@ def infer_with_vector(
     dtypes: Sequence[DType] = ()
     if signature is not None:
         dtypes = _checked_dtypes(signature, inputs, n_outputs, opset)
+        if node.attrs or signature.required_attrs:
+            _check_attrs(signature, node.attrs)
     elif op in RULES and inputs and isinstance(inputs[0], TensorType):
         # Operators of other domains that we know without a schema keep their first input's type.
         dtypes = (inputs[0].dtype,) * max(n_outputs, 1)
@@ -186,6 +211,28 @@ def _checked_dtypes(
                 reason = f"another input that must have the same type is {known}"
                 raise Misfit(table.TYPE_NOT_ACCEPTED, param=param.name, found=dtype, reason=reason)
     return [_output_dtype(schema, bound, place) for place in range(max(n_outputs, 1))]
+
+
+def _check_attrs(signature: Signature, attrs: Mapping[str, Attr]) -> None:
+    """Raise Misfit (E30003) for an attribute of another kind than declared, or one that is missing."""
+    specs = signature.schema.attrs
+    for name, value in attrs.items():
+        spec = specs.get(name)
+        if spec is not None and not _is_of_kind(value, spec.kind):
+            raise Misfit(table.BAD_ATTRIBUTE, attr=name, reason=f"has a value that is no {spec.kind}")
+    if not signature.required_attrs <= attrs.keys():
+        name = min(signature.required_attrs - attrs.keys())
+        raise Misfit(table.BAD_ATTRIBUTE, attr=name, reason="is missing")
+
+
+def _is_of_kind(value: Attr, kind: str) -> bool:
+    accepted = _ATTR_KINDS.get(kind)
+    if accepted is not None:
+        return isinstance(value, accepted)
+    if not kind.endswith("s") or not isinstance(value, tuple):
+        return False
+    accepted = _ATTR_KINDS.get(kind[:-1], ())
+    return all(isinstance(entry, accepted) for entry in value)
 
 
 def _output_dtype(schema: OpSchema, bound: Mapping[str, DType], place: int) -> DType:

@@ -60,7 +60,8 @@ def infer_by_onnx(call: Call, kinds: Mapping[str, str]) -> list[ValueType] | Non
     imports = [helper.make_opsetid(domain, max(1, call.opset))]
     try:
         found = onnx.shape_inference.infer_node_outputs(raw, node, types, contents, opset_imports=imports)
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError, TypeError, KeyError) as fault:
+    except Exception as fault:
+        # What crosses from onnx's C++ has no common base (InferenceError, ValidationError, RuntimeError ...).
         if all(type is None or _is_typed(type) for type in call.inputs):
             raise Misfit(table.INFERENCE_FAILED, reason=_first_line(fault)) from None
         return None
@@ -80,7 +81,7 @@ def _node(call: Call, kinds: Mapping[str, str]) -> NodeProto:
         try:
             kind = "int" if isinstance(value, DType) else kinds.get(key, "")
             made = helper.make_attribute(key, _plain(value), attr_type=_ATTR_TYPES.get(kind))
-        except (TypeError, ValueError, KeyError, OverflowError):
+        except (TypeError, ValueError, KeyError, OverflowError, AssertionError):
             raise Misfit(table.BAD_ATTRIBUTE, attr=key, reason="has another kind of value") from None
         node.attribute.append(made)
     return node

@@ -79,11 +79,20 @@ class Signature:
     schema: OpSchema
     min_inputs: int
     max_inputs: int | None
+    required_attrs: frozenset[str]
 
     def param(self, index: int) -> Param:
         """Return what the input at `index` is; the last one again for variadic inputs."""
         inputs = self.schema.inputs
         return inputs[index] if index < len(inputs) else inputs[-1]
+
+
+def _signature(schema: OpSchema) -> Signature:
+    # Graphs are bodies of a node, not attributes.
+    required = frozenset(
+        name for name, spec in schema.attrs.items() if spec.is_required and not spec.kind.startswith("graph")
+    )
+    return Signature(schema, schema.min_inputs, schema.max_inputs, required)
 
 
 class Schemas:
@@ -129,8 +138,7 @@ class Schemas:
         key = (op, opset)
         if key not in self._signatures:
             schema = self.get(op, opset)
-            made = None if schema is None else Signature(schema, schema.min_inputs, schema.max_inputs)
-            self._signatures[key] = made
+            self._signatures[key] = None if schema is None else _signature(schema)
         return self._signatures[key]
 
     def is_defined(self, op: str) -> bool:
