@@ -17,6 +17,7 @@ from gerules.backend.om.constants import constant_array, constant_bytes
 from gerules.backend.om.container import OmFile, read_container
 from gerules.backend.om.describe import describe_tensor, memory_bytes, tensor_type
 from gerules.backend.om.error import OmError
+from gerules.backend.om.interface import derive_interface
 from gerules.backend.om.model import (
     ABSENT,
     Edge,
@@ -76,6 +77,7 @@ __all__ = [
     "bools",
     "constant_array",
     "constant_bytes",
+    "derive_interface",
     "describe_tensor",
     "floats",
     "ints",
