@@ -1,0 +1,444 @@
+"""From a match to a change: guards, the candidate, its checks, and the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from gerules.dsl import expr as dsl
+from gerules.dsl.syntax import (
+    Build,
+    BuildArg,
+    BuildCall,
+    BuildFunction,
+    BuildRef,
+    BuildRest,
+    Condition,
+    FoldLine,
+    Rule,
+)
+from gerules.dsl.tree import RuleError
+from gerules.dsl.values import CostView, Reject, Value
+from gerules.engine.binding import UNBOUND, Kind, Match
+from gerules.engine.build import Builder
+from gerules.engine.candidate import Candidate, CostOf, Infer, Refused
+from gerules.engine.evaluation import MatchEvaluator, RuleContext, names_of_line, spoken
+from gerules.engine.keywords import is_equal, value_of_attr
+from gerules.engine.program import Program
+from gerules.engine.site import Site
+from gerules.engine.trace import Partial, RuleCount
+from gerules.errors import Diagnostic, GerulesError, Span
+from gerules.ir import CycleError, Node, Origin, TensorType, Value as GraphValue, ValueType, unify
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an application did: nodes that left and came, values with a new producer, marks for nodes."""
+
+    removed: tuple[Node, ...]
+    added: tuple[Node, ...]
+    replaced: tuple[int, ...]
+    marks: Mapping[int, Mapping[str, object]]
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Names on the right and left of a rule's build lines."""
+
+    replaced: tuple[str, ...]
+    read: tuple[str, ...]
+
+
+def sides_of(rule: Rule, program: Program) -> Sides:
+    """Return which matched names a rule replaces, and which its build lines read."""
+    kinds = program.scope.kinds
+    replaced = [
+        target.name
+        for line in rule.rewrite
+        for target in line.targets
+        if kinds.get(target.name) in (Kind.VALUE, Kind.VALUES)
+    ]
+    read: list[str] = []
+    for line in rule.rewrite:
+        read += _names_read(line.build)
+    return Sides(tuple(dict.fromkeys(replaced)), tuple(dict.fromkeys(read)))
+
+
+def _names_read(build: Build) -> list[str]:
+    pending: list[BuildArg] = [build]
+    names: list[str] = []
+    while pending:
+        match pending.pop():
+            case BuildRef(name=name):
+                names.append(name)
+            case BuildRest(path=path):
+                names.append(path[0])
+            case BuildCall(args=args):
+                pending += args
+            case BuildFunction(call=call):
+                pending += call.args
+            case _:
+                pass
+    return names
+
+
+class Applier:
+    """Carries out the matches of one program, or says why not."""
+
+    def __init__(
+        self,
+        program: Program,
+        site: Site,
+        evaluator: MatchEvaluator,
+        context: RuleContext,
+        infer: Infer,
+        cost: CostOf | None,
+        phase: str,
+    ) -> None:
+        self.program = program
+        self.rule = program.rule
+        self.name = program.rule.name.name
+        self._site = site
+        self._evaluator = evaluator
+        self._context = context
+        self._infer = infer
+        self._cost = cost
+        self._phase = phase
+        self._sides = sides_of(program.rule, program)
+        self._names = {id(step): names_of_line(_expr_of(step)) for step in (*self.rule.steps, *self.rule.gates)}
+        self.faults: list[Diagnostic] = []
+        """Faults of the rule found while running it, the first of each kind."""
+
+    def attempt(self, m: Match, count: RuleCount, marks: Mapping[int, Mapping[str, object]]) -> Change | None:
+        """Carry out a match, or count why not. Nothing of the graph has changed when it returns None."""
+        count.matches += 1
+        mark = len(m.trail)
+        try:
+            change = self._apply(m, count, marks)
+        except Refused as refused:
+            if refused.reason:  # empty: counted already
+                count.refuse(refused.reason)
+            if refused.reason and (count.best is None or count.best.depth <= self.program.n_calls):
+                count.best = self._partial(m, self.program.n_calls, None, refused.reason)
+            change = None
+        if change is None:
+            m.undo(mark)
+        return change
+
+    def _apply(self, m: Match, count: RuleCount, marks: Mapping[int, Mapping[str, object]]) -> Change | None:
+        matched = {node.id: node for node in m.nodes}
+        if self.rule.is_once and any(self.name in node.origin.rules for node in matched.values()):
+            raise Refused("it made some of these nodes itself, and applies once")
+        replaced = self._bound(m, self._sides.replaced)
+        removed = self._removed(m, matched, replaced) if self.rule.rewrite else {}
+        if not self._run_steps(m, count):
+            return None
+        key = self._site.editor.order_key
+        region = sorted(matched.values(), key=lambda node: key(node.id))
+        candidate = Candidate(self._site, removed, tuple(replaced))
+        if self.rule.rewrite:
+            origin = origin_of(region, self.name, self._phase)
+            self._build(Builder(candidate, self.rule, self.program.scope, m, self._evaluator, self._infer, origin, region))
+            types = self._checked_types(candidate)
+            if is_same_region(candidate):
+                raise Refused("it would change nothing")
+            self._check_gates(m, candidate, count)
+        else:
+            types = {}
+        wanted = self._marks(m, candidate, marks)
+        if not self.rule.rewrite and not wanted:
+            raise Refused("it would change nothing")
+        if self.rule.rewrite:
+            self._commit(candidate, types)
+        sources = tuple(dict.fromkeys(name for node in region for name in sources_of(node)))
+        return Change(
+            tuple(removed.values()), tuple(candidate.nodes), tuple(replaced), wanted, sources
+        )
+
+    # ------------------------------------------------------------ what leaves
+    def _bound(self, m: Match, names: Iterable[str]) -> list[int]:
+        found: dict[int, None] = {}
+        scope = self.program.scope
+        for name in names:
+            value = m.slots[scope.slots[name]] if name in scope.slots else None
+            if isinstance(value, int) and scope.kinds[name] is Kind.VALUE:
+                found[value] = None
+            elif isinstance(value, list | tuple):
+                found.update({v: None for v in cast("Sequence[object]", value) if isinstance(v, int)})
+        return list(found)
+
+    def _removed(self, m: Match, matched: Mapping[int, Node], replaced: Sequence[int]) -> dict[int, Node]:
+        """Return the nodes that leave. Raises Refused when somebody outside reads what they make."""
+        site, editor = self._site, self._site.editor
+        gone = set(replaced)
+        shared = set(self._bound(m, self.program.plan.shared_names))
+        pending = [value for value in self._bound(m, self._sides.read) if value not in gone]
+        for value in shared:
+            if editor.is_output(value) or any(reader not in matched for reader in editor.readers(value)):
+                pending.append(value)
+        kept: set[int] = set()
+        while pending:
+            node = site.producer(pending.pop())
+            if node is not None and node.id in matched and node.id not in kept:
+                kept.add(node.id)
+                pending += node.reads()
+        removed = {node_id: node for node_id, node in matched.items() if node_id not in kept}
+        for node in removed.values():
+            if node.op in self._context.effects and not self._rebuilds(node.op):
+                raise Refused(f"{node.op} has effects and would be dropped")
+            for value in node.writes():
+                if value in gone:
+                    continue
+                if editor.is_output(value):
+                    raise Refused(f"{self._name(value)} is a graph output")
+                if any(reader not in matched for reader in editor.readers(value)):
+                    raise Refused(f"{self._name(value)} has readers outside the match")
+        for value in replaced:
+            node = site.producer(value)
+            if node is None or node.id not in removed:
+                raise Refused(f"{self._name(value)} is needed by what would replace it")
+        return removed
+
+    def _rebuilds(self, op: str) -> bool:
+        pending: list[BuildArg] = [line.build for line in self.rule.rewrite]
+        while pending:
+            build = pending.pop()
+            if isinstance(build, BuildFunction):
+                return True
+            if isinstance(build, BuildCall):
+                if getattr(build.op, "name", "") == op:
+                    return True
+                pending += build.args
+        return False
+
+    def _name(self, value: int) -> str:
+        return self._site.values[value].name or f"%{value}"
+
+    # ------------------------------------------------------------ guards, folds, gates
+    def _run_steps(self, m: Match, count: RuleCount) -> bool:
+        scope = self.program.scope
+        for place, step in enumerate(self.rule.steps):
+            seen = self._evaluator.seen(m, scope, self._names[id(step)])
+            if isinstance(step, Condition):
+                if not self._holds(step, seen, m, count, place):
+                    return False
+                continue
+            try:
+                found = dsl.fold(step, seen)
+            except Reject as reject:
+                raise Refused(reject.reason) from None
+            except RuleError as error:
+                self._note(error.diagnostics)
+                raise Refused(error.diagnostics[0].message) from None
+            for name, value in found.items():
+                slot = scope.slots[name]
+                if m.slots[slot] is UNBOUND:
+                    m.bind(slot, value)
+                else:
+                    m.slots[slot] = value
+        return True
+
+    def _holds(self, condition: Condition, seen: dsl.Scope, m: Match, count: RuleCount, place: int) -> bool:
+        verdict = dsl.judge(condition, seen)
+        if verdict.holds:
+            return True
+        if verdict.fault is not None:
+            self._note([verdict.fault])
+        count.refuse(verdict.reason)
+        depth = self.program.n_calls + 1 + place
+        if count.best is None or count.best.depth < depth:
+            names = self._names[id(condition)]
+            values = ", ".join(spoken({name: seen.names[name] for name in names if name in seen.names}))
+            reason = f"{verdict.reason} ({values})" if values else verdict.reason
+            count.best = self._partial(m, depth, condition.span, reason)
+        return False
+
+    def _partial(self, m: Match, depth: int, span: Span | None, reason: str) -> Partial:
+        node = m.nodes[0] if m.nodes else None
+        name = "" if node is None else node.name or (sources_of(node) or (f"%{node.id}",))[0]
+        return Partial(name, depth, span, reason)
+
+    def _note(self, faults: Sequence[Diagnostic]) -> None:
+        for fault in faults:
+            if len(self.faults) < 8 and fault not in self.faults:
+                self.faults.append(fault)
+
+    def _check_gates(self, m: Match, candidate: Candidate, count: RuleCount) -> None:
+        if not self.rule.gates or self._cost is None:
+            return
+        before = candidate.cost(self._cost, list(candidate.removed.values()))
+        after = candidate.cost(self._cost, candidate.nodes)
+        views: dict[str, Value] = {"before": CostView(*before), "after": CostView(*after)}
+        for gate in self.rule.gates:
+            seen = self._evaluator.seen(m, self.program.scope, self._names[id(gate)], views)
+            verdict = dsl.judge(gate, seen)
+            if verdict.fault is not None:
+                self._note([verdict.fault])
+            if not verdict.holds:
+                numbers = f"time {before[0]:.4g} -> {after[0]:.4g} us, bytes {before[1]:.4g} -> {after[1]:.4g}"
+                count.refuse(verdict.reason)
+                if count.best is None or count.best.depth <= self.program.n_calls + len(self.rule.steps):
+                    depth = self.program.n_calls + len(self.rule.steps) + 1
+                    count.best = self._partial(m, depth, gate.span, f"{verdict.reason} ({numbers})")
+                raise Refused("")
+
+    # ------------------------------------------------------------ checks of the candidate
+    def _build(self, builder: Builder) -> None:
+        try:
+            builder.run()
+        except GerulesError as error:
+            raise Refused(error.diagnostics[0].message) from None
+
+    def _checked_types(self, candidate: Candidate) -> dict[int, ValueType]:
+        """Return the types of all values made. Raises Refused when a replaced one would change its type."""
+        site = self._site
+        for node in candidate.nodes:
+            if not node.bodies and node.op not in {old.op for old in candidate.removed.values()}:
+                if self._context.lacks(node.op):
+                    raise Refused(f"the device has no kernel for {node.op}")
+                if node.op in self._context.effects:
+                    raise Refused(f"{node.op} has effects and would be made")
+        gone = {value for node in candidate.removed.values() for value in node.writes()}
+        made = {value for node in candidate.nodes for value in node.writes()}
+        reads = {value for node in candidate.nodes for value in node.reads()} | set(candidate.forward.values())
+        for value in reads:
+            if value in gone and value not in made:
+                raise Refused(f"{self._name(value)} would be read but no longer made")
+        types = {value: type for value, type in candidate.types.items() if value in candidate.values}
+        for value in candidate.replaced:
+            new = candidate.forward.get(value, value)
+            if new not in made and value not in candidate.forward:
+                raise Refused(f"{self._name(value)} would no longer be made")
+            old_type = site.values[value].type
+            found = candidate.type_of(new)
+            if found is None:
+                continue
+            both = unify_plain(old_type, found)
+            if both is None:
+                raise Refused(f"{self._name(value)} would change from {old_type} to {found}")
+            if new == value:
+                types[value] = both
+            elif new in candidate.values:
+                types[new] = both
+        return types
+
+    # ------------------------------------------------------------ marks
+    def _marks(
+        self, m: Match, candidate: Candidate, known: Mapping[int, Mapping[str, object]]
+    ) -> dict[int, dict[str, object]]:
+        """Return what `annotate` writes that is not written yet; the first rule to write a key wins."""
+        found: dict[int, dict[str, object]] = {}
+        for line in self.rule.annotations:
+            slot = self.program.scope.slots.get(line.value_name.name)
+            bound = m.slots[slot] if slot is not None else None
+            items = cast("Sequence[object]", bound) if isinstance(bound, list | tuple) else [bound]
+            seen = self._evaluator.seen(m, self.program.scope, names_of_line(line.value))
+            try:
+                value = dsl.evaluate(line.value, seen)
+            except Reject as reject:
+                raise Refused(reject.reason) from None
+            except RuleError as error:
+                self._note(error.diagnostics)
+                raise Refused(error.diagnostics[0].message) from None
+            for item in items:
+                node = self._maker(item, candidate)
+                if node is not None and line.key.name not in known.get(node, {}):
+                    found.setdefault(node, {})[line.key.name] = value
+        return found
+
+    def _maker(self, value: object, candidate: Candidate) -> int | None:
+        if not isinstance(value, int):
+            return None
+        for node in candidate.nodes:
+            if value in node.outputs:
+                return node.id
+        old = self._site.producer(candidate.forward.get(value, value))
+        return None if old is None else old.id
+
+    # ------------------------------------------------------------ commit
+    def _commit(self, candidate: Candidate, types: Mapping[int, ValueType]) -> None:
+        editor = self._site.editor
+        used = {value for node in candidate.nodes for value in (*node.reads(), *node.writes())}
+        used.update(candidate.forward.values())
+        new_values = {value: record for value, record in candidate.values.items() if value in used}
+        new_consts = {value: const for value, const in candidate.consts.items() if value in used}
+        for value, record in new_values.items():
+            editor.values[value] = GraphValue(value, record.name, types.get(value, record.type))
+        editor.consts.update(new_consts)
+        try:
+            editor.substitute(candidate.removed, candidate.nodes, candidate.forward)
+        except (CycleError, ValueError) as error:
+            for value in new_values:
+                del editor.values[value]
+            for value in new_consts:
+                del editor.consts[value]
+            if isinstance(error, CycleError):
+                raise Refused("nodes outside lie between the matched ones: it would close a cycle") from None
+            raise Refused(str(error)) from None
+        for value in candidate.replaced:
+            new = candidate.forward.get(value, value)
+            type = types.get(new)
+            if type is not None and type != editor.values[new].type:
+                editor.set_type(new, type)
+        self._site.op_of.update(dict.fromkeys(new_consts, "<const>"))
+
+
+def _expr_of(step: Condition | FoldLine) -> dsl.Expr:
+    return step.test if isinstance(step, Condition) else step.value
+
+
+def unify_plain(old: ValueType, new: ValueType) -> ValueType | None:
+    """Unify two types, the storage format of the old one kept."""
+    if isinstance(old, TensorType) and isinstance(new, TensorType):
+        return unify(old, TensorType(new.dtype, new.shape, old.format, old.groups))
+    return unify(old, new)
+
+
+def sources_of(node: Node) -> tuple[str, ...]:
+    """Return the names of the model's nodes that a node stands for."""
+    return node.origin.sources or ((node.name,) if node.name else ())
+
+
+def origin_of(region: Sequence[Node], rule: str, phase: str) -> Origin:
+    """Return the origin of what replaces a region: its sources in graph order, its rules and this one."""
+    sources = dict.fromkeys(name for node in region for name in sources_of(node))
+    rules = dict.fromkeys(name for node in region for name in node.origin.rules)
+    rules.pop(rule, None)
+    return Origin(tuple(sources), (*rules, rule), phase)
+
+
+def is_same_region(candidate: Candidate) -> bool:
+    """Whether every replaced value would be computed as it is now."""
+    if candidate.forward or not candidate.replaced:
+        return False
+    new_maker = {value: node for node in candidate.nodes for value in node.writes()}
+    pairs = [(value, value) for value in candidate.replaced]
+    site = candidate.site
+    seen: set[tuple[int, int]] = set()
+    while pairs:
+        old, new = pairs.pop()
+        if (old, new) in seen:
+            continue
+        seen.add((old, new))
+        one, two = site.producer(old), new_maker.get(new)
+        if two is None:
+            left, right = candidate.const_of(old), candidate.const_of(new)
+            if old != new and not (left is not None and right is not None and left.equals(right)):
+                return False
+            continue
+        if one is None or one.op != two.op or len(one.inputs) != len(two.inputs) or one.bodies or two.bodies:
+            return False
+        if one.attrs.keys() != two.attrs.keys() or not all(
+            is_equal(value_of_attr(one.attrs[k]), value_of_attr(two.attrs[k]), None) for k in one.attrs
+        ):
+            return False
+        for before, after in zip(one.inputs, two.inputs, strict=True):
+            if before is None or after is None:
+                if before is not after:
+                    return False
+            else:
+                pairs.append((before, after))
+    return True
+

@@ -1,0 +1,249 @@
+"""What a `define`d operator computes: its body as a graph, for one node and its types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gerules.dsl import expr as dsl
+from gerules.dsl.syntax import BuildLine, Define, FoldLine, Rule
+from gerules.dsl.tree import RuleError
+from gerules.dsl.values import Reject, Value
+from gerules.engine.binding import Kind, Match, Scope
+from gerules.engine.build import Builder
+from gerules.engine.candidate import Candidate, Infer, Refused
+from gerules.engine.evaluation import MatchEvaluator, RuleContext
+from gerules.engine.keywords import value_of_attr
+from gerules.engine.site import Site
+from gerules.errors import GerulesError, table
+from gerules.ir import (
+    UNKNOWN,
+    Attr,
+    Const,
+    Graph,
+    GraphEditor,
+    Node,
+    Value as GraphValue,
+    ValueType,
+    empty_graph,
+)
+from gerules.ops import Schemas
+from gerules.ops.inference import Extra, infer as infer_types
+
+_DEEPEST_DEFINE: Final = 32
+"""Definitions that use defined operators inside each other."""
+
+_MOST_CACHED: Final = 20_000
+"""Types of defined operators remembered, by operator, attributes and input types."""
+
+
+def make_infer(schemas: Schemas, opsets: Mapping[str, int], extra: Extra | None = None) -> Infer:
+    """Return inference for new nodes at these versions: gerules' own, `extra` for what it does not know."""
+    latest = schemas.latest_opset
+
+    def infer(
+        node: Node, inputs: Sequence[ValueType | None], consts: Sequence[Const | None]
+    ) -> Sequence[ValueType]:
+        domain = node.op.rpartition("::")[0]
+        return infer_types(node, inputs, consts, schemas, opsets.get(domain, latest), extra=extra)
+
+    return infer
+
+
+def expand_define(
+    define: Define,
+    node: Node,
+    inputs: Sequence[ValueType | None],
+    *,
+    schemas: Schemas,
+    infer: Infer,
+    consts: Sequence[Const | None] = (),
+    context: RuleContext | None = None,
+    opsets: Mapping[str, int] | None = None,
+) -> Graph:
+    """Return what a node of a defined operator computes, as a graph of its own.
+
+    Graph input `i` stands for input `i` of the node; one that is absent has a stand-in of unknown type
+    that nothing reads. Outputs are the definition's results, as many as the node has.
+
+    Args:
+        inputs: Types of the node's inputs, None for absent ones.
+        consts: Arrays of inputs known when compiling; they help inference and stay inputs.
+        infer: Types of the nodes inside.
+
+    Raises:
+        RuleError: E40038 when the definition does not go with this node.
+    """
+    context = context or RuleContext()
+    site = Site(schemas)
+    editor = GraphEditor(empty_graph(define.name.name, opsets or {"": schemas.latest_opset}))
+    site.enter(editor, {})
+    scope, slots = _bind(define, node, inputs, consts, editor, site)
+    evaluator = MatchEvaluator(site, context)
+    match = Match(len(slots))
+    match.slots[:] = slots
+    candidate = Candidate(site, {}, ())
+    builder = Builder(candidate, _as_rule(define, ()), scope, match, evaluator, infer, node.origin, ())
+    try:
+        for step in define.body:
+            if isinstance(step, FoldLine):
+                _fold(step, evaluator, scope, match)
+            else:
+                builder.rule = _as_rule(define, (step,))
+                builder.run()
+        results = [_result(builder, name.name) for name in define.results]
+    except (Refused, Reject) as error:
+        raise RuleError(
+            table.BAD_DEFINE, span=define.name.span, place=node.name, op=node.op, reason=str(error)
+        ) from None
+    except GerulesError as error:
+        reason = error.diagnostics[0].message
+        raise RuleError(table.BAD_DEFINE, span=define.name.span, op=node.op, reason=reason) from None
+    for value, record in candidate.values.items():
+        editor.values[value] = GraphValue(value, record.name, candidate.types.get(value, record.type))
+    editor.consts.update({value: const for value, const in candidate.consts.items()})
+    if candidate.nodes:
+        editor.insert(candidate.nodes)
+    # Known inputs were initializers while building, so that expressions could read them.
+    for value in editor.inputs:
+        editor.consts.pop(value, None)
+    wanted = results[: max(1, len(node.outputs))]
+    editor.set_outputs([_produced(value, editor) for value in wanted])
+    return editor.commit()
+
+
+def define_extra(
+    defines: Mapping[str, Define], *, schemas: Schemas, context: RuleContext, opsets: Mapping[str, int]
+) -> Extra:
+    """Return inference for defined operators through what they compute (`gerules.ops.inference.Extra`).
+
+    Results are remembered by operator, attributes, input types and small constants.
+    """
+    known: dict[object, tuple[ValueType, ...]] = {}
+    depth = 0
+
+    def extra(
+        node: Node, inputs: Sequence[ValueType | None], consts: Sequence[Const | None]
+    ) -> Sequence[ValueType] | None:
+        nonlocal depth
+        define = defines.get(node.op)
+        if define is None or depth >= _DEEPEST_DEFINE:
+            return None
+        key = _key(node, inputs, consts)
+        found = known.get(key)
+        if found is None:
+            depth += 1
+            try:
+                inner = make_infer(schemas, opsets, extra)
+                graph = expand_define(
+                    define, node, inputs, schemas=schemas, infer=inner, consts=consts, context=context, opsets=opsets
+                )
+            finally:
+                depth -= 1
+            found = tuple(graph.type_of(value) for value in graph.outputs)
+            if len(known) >= _MOST_CACHED:
+                known.clear()
+            known[key] = found
+        return found
+
+    return extra
+
+
+def _key(node: Node, inputs: Sequence[ValueType | None], consts: Sequence[Const | None]) -> object:
+    attrs = tuple(
+        (name, value.digest if isinstance(value, Const) else value) for name, value in sorted(node.attrs.items())
+    )
+    small = tuple(const.digest if const is not None and const.array.size <= 64 else None for const in consts)
+    return node.op, repr(attrs), tuple(inputs), small, len(node.outputs)
+
+
+def _bind(
+    define: Define,
+    node: Node,
+    inputs: Sequence[ValueType | None],
+    consts: Sequence[Const | None],
+    editor: GraphEditor,
+    site: Site,
+) -> tuple[Scope, list[object]]:
+    """Bind parameters to inputs and attributes of the node; what is left over is a fault."""
+    scope, slots = Scope(), list[object]()
+
+    def bind(name: str, kind: Kind, value: object) -> None:
+        scope.slots[name] = len(slots)
+        scope.kinds[name] = kind
+        slots.append(value)
+
+    formals: list[int | None] = []
+    for place, type in enumerate(inputs):
+        known = consts[place] if place < len(consts) else None
+        params = [param for param in define.params if param.default is None]
+        name = params[place].name.name if place < len(params) else f"input_{place}"
+        value = editor.add_input(type if type is not None else UNKNOWN, name)
+        formals.append(value if type is not None else None)
+        if known is not None:
+            editor.consts[value] = known
+    place = 0
+    named: set[str] = set()
+    for param in define.params:
+        name = param.name.name
+        if param.default is None:
+            given = formals[place] if place < len(formals) else None
+            if given is None and not param.is_optional:
+                raise RuleError(
+                    table.BAD_DEFINE, span=param.span, place=node.name, op=node.op, reason=f"{name} is not given"
+                )
+            bind(name, Kind.VALUE, given)
+            place += 1
+            continue
+        named.add(name)
+        attr = node.attrs.get(name)
+        bind(name, Kind.ATTR, value_of_attr(attr) if attr is not None else dsl.evaluate(param.default, dsl.Scope()))
+    rest = tuple(value for value in formals[place:] if value is not None)
+    if define.rest_inputs is not None:
+        bind(define.rest_inputs.name, Kind.VALUES, rest)
+    elif rest:
+        raise RuleError(
+            table.BAD_DEFINE, span=define.name.span, place=node.name, op=node.op, reason="it has too many inputs"
+        )
+    others: dict[str, Attr] = {name: value for name, value in node.attrs.items() if name not in named}
+    if define.rest_attrs is not None:
+        bind(define.rest_attrs.name, Kind.ATTRS, others)
+    for step in define.body:
+        for fold_name in step.names if isinstance(step, FoldLine) else ():
+            bind(fold_name.name, Kind.RESULT, None)
+    return scope, slots
+
+
+def _fold(step: FoldLine, evaluator: MatchEvaluator, scope: Scope, match: Match) -> None:
+    found: dict[str, Value] = dsl.fold(step, evaluator.seen(match, scope, scope.slots))
+    for name, value in found.items():
+        match.slots[scope.slots[name]] = value
+
+
+def _result(builder: Builder, name: str) -> int:
+    found = builder.made.get(name)
+    if isinstance(found, int):
+        return found
+    slot = builder.scope.slots.get(name)
+    bound = builder.match.slots[slot] if slot is not None else None
+    if isinstance(bound, int):
+        return bound
+    raise Refused(f"{name} has no value")
+
+
+def _produced(value: int, editor: GraphEditor) -> int:
+    """Return a value that a node makes: an output that is an input goes through an Identity."""
+    if editor.producer(value) is not None and value not in editor.outputs:
+        return value
+    node = editor.add_node("Identity", [value])
+    made = node.outputs[0]
+    assert made is not None
+    editor.set_type(made, editor.values[value].type)
+    return made
+
+
+def _as_rule(define: Define, lines: tuple[BuildLine, ...]) -> Rule:
+    return Rule(
+        define.span, define.name, "", "", (), (), (), lines, (), (), (), (), 0, (), (), False, "", False, None
+    )
+

@@ -1,0 +1,206 @@
+"""What expressions see of a match: names as values, and questions about the graph around."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+from gerules.dsl import expr as dsl
+from gerules.dsl.expressions import Expr, Ref, walk
+from gerules.dsl.syntax import Condition, PatternDef
+from gerules.dsl.values import ChainView, DeviceRef, OpView, SymbolicDim, Value, ValueView
+from gerules.engine.binding import UNBOUND, Kind, Match, Path, Scope
+from gerules.engine.keywords import value_of_attr
+from gerules.engine.site import Site
+from gerules.ir import Attr, Dim, DType, Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleContext:
+    """What rules refer to besides the graph.
+
+    `scope` has the static names, the values of `$NAME` and the operator sets (`Selection.scope`);
+    `patterns` the named sub-patterns; `tags` how the user marked nodes of the model, by source name
+    (`keep_f32`); `effects` the operators that a rewrite may neither drop nor make.
+    """
+
+    scope: dsl.Scope = field(default_factory=dsl.Scope)
+    patterns: Mapping[str, tuple[PatternDef, ...]] = field(default_factory=dict[str, tuple[PatternDef, ...]])
+    tags: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    effects: frozenset[str] = frozenset()
+
+    def lacks(self, op: str) -> bool:
+        """Whether the device has no kernel for an operator."""
+        device = self.scope.names.get("device")
+        return isinstance(device, DeviceRef) and device.device.lacks(op)
+
+
+class Questions:
+    """Answers what expressions ask about the graph (`gerules.dsl.registry.MatchContext`)."""
+
+    def __init__(self, site: Site, tags: Mapping[str, frozenset[str]]) -> None:
+        self._site = site
+        self._tags = tags
+
+    def reaches(self, value: ValueView, ops: frozenset[str], via: frozenset[str], /) -> bool:
+        """Whether a path of readers leads from `value` through operators of `via` to one of `ops`."""
+        editor = self._site.editor
+        seen: set[int] = set()
+        pending = [value.id]
+        while pending:
+            for reader in editor.readers(pending.pop()):
+                node = editor.nodes[reader]
+                if node.op in ops:
+                    return True
+                if node.op in via and reader not in seen:
+                    seen.add(reader)
+                    pending += node.writes()
+        return False
+
+    def n_readers(self, value: ValueView, /) -> int:
+        """Uses of a value: input slots of nodes, captures and graph outputs."""
+        return self._site.editor.n_uses(value.id)
+
+    def is_graph_output(self, value: ValueView, /) -> bool:
+        """Whether the value is an output of its graph."""
+        return self._site.editor.is_output(value.id)
+
+    def ordered(self, values: Sequence[ValueView], /) -> bool:
+        """Whether the producers of the values stand in this order in the graph."""
+        editor = self._site.editor
+        nodes = [editor.producer(value.id) for value in values]
+        keys = [-1.0 if node is None else editor.order_key(node.id) for node in nodes]
+        return all(one < two for one, two in zip(keys, keys[1:], strict=False))
+
+    def all_same_format(self, ops: Sequence[OpView], /) -> bool:
+        """Whether all inputs and outputs of the operators have one storage format."""
+        site = self._site
+        found: set[object] = set()
+        for op in ops:
+            node = site.editor.nodes.get(op.node)
+            if node is not None:
+                values = [*node.inputs, *node.outputs]
+                # A constant has no format of its own yet; it follows the others.
+                found |= {_format(site, v) for v in values if v is not None and v not in site.consts}
+        return len(found - {None}) <= 1
+
+    def distance_to_output(self, ops: frozenset[str], /) -> int:
+        """Sum over all nodes with these operators of the longest path to a graph output."""
+        editor = self._site.editor
+        distance: dict[int, int] = {}
+        total = 0
+        for node_id in sorted(editor.nodes, key=editor.order_key, reverse=True):
+            node = editor.nodes[node_id]
+            ahead = [distance[reader] + 1 for value in node.writes() for reader in editor.readers(value)]
+            distance[node_id] = max(ahead, default=0)
+            total += distance[node_id] if node.op in ops else 0
+        return total
+
+    def count(self, ops: frozenset[str], /) -> int:
+        """Number of nodes with these operators."""
+        return sum(node.op in ops for node in self._site.editor.nodes.values())
+
+    def tagged(self, value: ValueView, tag: str, /) -> bool:
+        """Whether the user gave the value, or the node that makes it, a tag."""
+        if not self._tags:
+            return False
+        node = self._site.editor.producer(value.id)
+        names = (value.name, *((node.name, *node.origin.sources) if node is not None else ()))
+        return any(tag in self._tags.get(name, ()) for name in names)
+
+
+def _format(site: Site, value: int) -> object:
+    return getattr(site.type_of(value), "format", None)
+
+
+class MatchEvaluator:
+    """Compiles expressions over the names of a scope (`gerules.engine.patterns.Evaluator`)."""
+
+    def __init__(self, site: Site, context: RuleContext) -> None:
+        self.site = site
+        given = context.scope
+        questions = Questions(site, context.tags)
+        self.base = dsl.Scope(given.names, given.params, given.opsets, questions, given.functions)
+
+    def value(self, expr: Expr, scope: Scope) -> Callable[[Match], Value]:
+        """Return what computes an expression for a match."""
+        names = _names_in([expr])
+        return lambda m: dsl.evaluate(expr, self.seen(m, scope, names))
+
+    def condition(self, condition: Condition, scope: Scope) -> Callable[[Match], bool]:
+        """Return what says whether a condition holds for a match."""
+        names = _names_in([condition.test])
+        return lambda m: dsl.judge(condition, self.seen(m, scope, names)).holds
+
+    def seen(self, m: Match, scope: Scope, names: Iterable[str], more: Mapping[str, Value] | None = None) -> dsl.Scope:
+        """Return the scope of an expression: the bound names it mentions, and `more`."""
+        found = {
+            name: self.view(m.slots[scope.slots[name]], scope.kinds[name]) for name in names if name in scope.slots
+        }
+        return self.base.with_names({**found, **(more or {})})
+
+    def view(self, bound: object, kind: Kind) -> Value:
+        """Return what is in a slot as expressions see it."""
+        if bound is UNBOUND or bound is None:
+            return None
+        if isinstance(bound, list):  # collected over a group
+            return tuple(self.view(item, kind) for item in cast("list[object]", bound))
+        match kind:
+            case Kind.VALUE:
+                return self.value_view(cast("int", bound))
+            case Kind.VALUES:
+                return tuple(self.value_view(value) for value in cast("tuple[int, ...]", bound))
+            case Kind.ATTRS:
+                return {name: value_of_attr(attr) for name, attr in cast("Mapping[str, Attr]", bound).items()}
+            case Kind.DIM:
+                return _dim(cast("Dim", bound))
+            case Kind.DIMS:
+                return tuple(_dim(dim) for dim in cast("tuple[Dim, ...]", bound))
+            case Kind.OP:
+                node = cast("Node", bound)
+                return OpView(node.op, node.id)
+            case Kind.CHAIN:
+                path = cast("Path", bound)
+                sides = tuple(self.value_view(value) for value in path.side_inputs)
+                return ChainView(tuple(OpView(node.op, node.id) for node in path.nodes), sides)
+            case Kind.ATTR | Kind.DTYPE | Kind.RESULT:
+                return cast("Value", bound)
+
+    def value_view(self, value: int) -> ValueView:
+        """Return a value of the graph as expressions see it."""
+        record = self.site.values[value]
+        return ValueView(value, record.name or f"%{value}", record.type, self.site.consts.get(value))
+
+
+def names_of_line(expr: Expr) -> frozenset[str]:
+    """Return the names that an expression mentions."""
+    return _names_in([expr])
+
+
+def _names_in(exprs: Iterable[Expr]) -> frozenset[str]:
+    return frozenset(part.name for expr in exprs for part in walk(expr) if isinstance(part, Ref))
+
+
+def _dim(dim: Dim) -> Value:
+    return dim if isinstance(dim, int) else SymbolicDim(dim)
+
+
+def spoken(values: Mapping[str, Value]) -> Iterator[str]:
+    """Yield `name = value` for each name of a guard, as a user reads it when the guard does not hold."""
+    for name, value in sorted(values.items()):
+        match value:
+            case ValueView():
+                yield f"{name}: {value.type}" + (" const" if value.const is not None else "")
+            case np.ndarray():
+                yield f"{name}: array {list(value.shape)}"
+            case OpView():
+                yield f"{name} = {value.op}"
+            case DType() | int() | float() | str() | tuple() | None | SymbolicDim():
+                text = str(value)
+                yield f"{name} = {text if len(text) <= 60 else text[:57] + '...'}"
+            case _:
+                pass
+

@@ -1,0 +1,385 @@
+"""One run: the rules of a phase over one graph, until nothing is left to try."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Final
+
+from gerules.engine.apply import Applier, Change
+from gerules.engine.binding import Match, Step, StepLimitError
+from gerules.engine.groups import NEIGHBOURS, climb
+from gerules.engine.index import CONST, GraphIndex
+from gerules.engine.program import Program
+from gerules.engine.requirements import LONGEST_CHAIN, Requirement, Rung
+from gerules.engine.session import Session
+from gerules.engine.trace import Application, Partial, RuleCount
+from gerules.engine.worklist import Worklist
+from gerules.errors import Diagnostic, table
+from gerules.ir import Body, Const, Graph, GraphEditor, Node
+
+STEP_BUDGET: Final = 50_000
+"""Steps of one attempt; the largest shipped patterns take some hundreds."""
+
+_MOST_INNER_READERS: Final = 8
+"""A value with more readers cannot be an inner value of a match; losing one of them changes nothing."""
+
+_DEEPEST_BODY: Final = 64
+"""Bodies within bodies; deeper ones are left as they are."""
+
+_ROUNDS_BEYOND_NODES: Final = 1_000
+"""A chain of rewrites on one's own results this much longer than the graph has nodes does not stop."""
+
+
+@dataclass(slots=True)
+class Active:
+    """A rule that is tried in this graph."""
+
+    program: Program
+    applier: Applier
+    step: Step
+    count: RuleCount
+    best_depth: int = 0
+
+
+def run_graph(
+    session: Session,
+    graph: Graph,
+    *,
+    path: str = "",
+    depth: int = 0,
+    banned: frozenset[str] = frozenset(),
+    outer_consts: Mapping[int, Const] | None = None,
+) -> Graph:
+    """Run a session's rules over a graph, its bodies first; returns the graph itself when nothing changed.
+
+    Args:
+        path: Names of the nodes and bodies that lead here.
+        banned: Rules that made the body this graph is; they would only find themselves.
+        outer_consts: Captured values that are constants outside.
+
+    Raises:
+        RuleError: E40030 when the rules do not stop.
+    """
+    bodies = _run_bodies(session, graph, path, depth) if session.options.has_bodies else {}
+    run = _Run(session, graph, path, banned, outer_consts or {}, bodies)
+    return run.go()
+
+
+def _run_bodies(session: Session, graph: Graph, path: str, depth: int) -> dict[int, dict[str, Body]]:
+    changed: dict[int, dict[str, Body]] = {}
+    if depth >= _DEEPEST_BODY:
+        return changed
+    for node in graph.nodes.values():
+        if not node.bodies:
+            continue
+        inner_path = f"{path}{node.name or node.id}."
+        for name, body in node.bodies.items():
+            banned = frozenset(node.origin.rules) if name == "body" and "::" in node.op else frozenset[str]()
+            consts = {inner: graph.consts[outer] for outer, inner in body.captures if outer in graph.consts}
+            after = run_graph(
+                session, body.graph, path=inner_path + name, depth=depth + 1, banned=banned, outer_consts=consts
+            )
+            if after is not body.graph:
+                captures = tuple(pair for pair in body.captures if pair[1] in after.values)
+                changed.setdefault(node.id, dict(node.bodies))[name] = Body(after, captures)
+    return changed
+
+
+class _Run:
+    def __init__(
+        self,
+        session: Session,
+        graph: Graph,
+        path: str,
+        banned: frozenset[str],
+        outer_consts: Mapping[int, Const],
+        bodies: Mapping[int, Mapping[str, Body]],
+    ) -> None:
+        self.session = session
+        self.site = session.site
+        self.graph = graph
+        self.path = path
+        self.banned = banned
+        self.outer_consts = outer_consts
+        self.bodies = bodies
+        self.plans = session.plans.plans
+        self.touched: dict[int, None] = {}
+        self.editor = GraphEditor(graph)
+        self.index = GraphIndex(feature for features in session.plans.features for feature in features)
+        self.work = Worklist(len(self.plans))
+        self.active: dict[int, Active] = {}
+        self.waiting: set[int] = set()
+        self.positions: dict[str, list[tuple[int, tuple[Rung, ...]]]] = {}
+        self.siblings: dict[str, list[int]] = {}
+        self.round: dict[int, int] = {}
+        self.marks: dict[int, dict[str, object]] = (
+            session.trace.body_annotations.setdefault(path, {}) if path else session.trace.annotations
+        )
+        self.sign = -1.0 if session.options.outputs_first else 1.0
+        self.limit_round = len(graph.nodes) + _ROUNDS_BEYOND_NODES
+        self.n_changes = 0
+        self.has_chains = False
+
+    def go(self) -> Graph:
+        editor = self.editor
+        for node_id, bodies in self.bodies.items():
+            editor.replace_node(replace(editor.nodes[node_id], bodies=bodies))
+        editor.consts.update(self.outer_consts)
+        self.index.fill(editor, editor.consts)
+        self.site.enter(editor, self.index.op_of)
+        editor.on_touch = self._touch
+        for rank in range(len(self.plans)):
+            self._activate(rank)
+        while (rank := self.work.next_rank()) is not None:
+            self._drain(rank)
+        for active in self.active.values():
+            for fault in active.applier.faults:
+                self.session.warn(replace(fault, severity="warning"))
+        if not self.n_changes and not self.bodies:
+            return self.graph
+        committed = editor.commit()
+        if self.outer_consts:
+            own = {value: const for value, const in committed.consts.items() if value not in self.outer_consts}
+            committed = replace(committed, consts=own)
+        return committed
+
+    def _touch(self, node_id: int) -> None:
+        self.touched[node_id] = None
+
+    # ------------------------------------------------------------ which rules, where
+    def _activate(self, rank: int) -> None:
+        """Start trying a rule, or wait for the first thing that the graph lacks."""
+        plan, index = self.plans[rank], self.index
+        for feature in self.session.plans.features[rank]:
+            if not index.count(feature):
+                index.wait(feature, rank)
+                return
+        name = plan.rule.name.name
+        if rank in self.active or name in self.banned or self.session.is_off(rank, self.site.opset or 0):
+            return
+        program, applier = self.session.program(rank)
+        program.chain_memory.failed.clear()
+        step = program.start(lambda m: self._accept(rank, m))
+        self.active[rank] = Active(program, applier, step, self.session.trace.count(name))
+        for ops, rungs in plan.positions:
+            for op in ops:
+                self.positions.setdefault(op, []).append((rank, rungs))
+        for op in plan.other_ops:
+            self.siblings.setdefault(op, []).append(rank)
+        self.has_chains |= bool(program.chain_ops)
+        if rank < self.session.plans.n_run:
+            rarest = min(plan.requirements, key=lambda item: index.count(item.feature))
+            self.work.fill(rank, self._places(rank, rarest))
+
+    def _places(self, rank: int, start: Requirement) -> list[tuple[float, int]]:
+        editor, root_ops = self.editor, self.plans[rank].root_ops
+        nodes = [node for i in self.index.nodes(start.feature) if (node := editor.nodes.get(i)) is not None]
+        if start.climb:
+            nodes = climb(nodes, start.climb, self.site)
+        key, sign = editor.order_key, self.sign
+        return [(sign * key(node.id), node.id) for node in nodes if node.op in root_ops]
+
+    # ------------------------------------------------------------ trying
+    def _drain(self, rank: int) -> None:
+        """Try the places of one rule until a rule before it has something to do."""
+        active, queue, nodes = self.active[rank], self.work.queue(rank), self.editor.nodes
+        program, step, count = active.program, active.step, active.count
+        m, root_slot, root_ops = program.match, program.root_slot, self.plans[rank].root_ops
+        m.best_depth = active.best_depth
+        n_attempts = 0
+        started = perf_counter()
+        while (place := queue.take()) is not None:
+            node = nodes.get(place)
+            if node is None or node.op not in root_ops:
+                continue
+            outputs = node.outputs
+            if not outputs:
+                continue
+            n_attempts += 1
+            m.budget = STEP_BUDGET
+            m.slots[root_slot] = outputs[0]
+            try:
+                done = step(m)
+            except (StepLimitError, RecursionError):
+                done = False
+                self._warn_of_steps(program)
+            if m.trail:
+                m.undo(0)
+            if m.nodes:
+                m.nodes.clear()
+            if done:
+                if self.index.woken:
+                    self._wake()
+                if not self.work.is_first(rank):
+                    break
+            elif m.best_depth > active.best_depth:
+                self._note_best(active, m, node)
+            if not done and program.chain_ops:
+                self._cut_chain(rank, active, node)
+        count.attempts += n_attempts
+        count.took_us += (perf_counter() - started) * 1e6
+
+    def _warn_of_steps(self, program: Program) -> None:
+        name = program.rule.name
+        self.session.warn(
+            Diagnostic(
+                table.TOO_MANY_STEPS, {"rule": name.name, "limit": STEP_BUDGET}, name.span, severity="warning"
+            )
+        )
+
+    def _note_best(self, active: Active, m: Match, node: Node) -> None:
+        active.best_depth = m.best_depth
+        known = active.count.best
+        if known is not None and known.depth >= m.best_depth:
+            return
+        text = m.best_span.text if m.best_span is not None else ""
+        value = self.editor.values.get(m.best_value) if m.best_value is not None else None
+        seen = ""
+        if value is not None:
+            maker = self.site.op_of.get(value.id, "an input")
+            made_by = "a constant" if maker == CONST else maker
+            seen = f"; {value.name or value.id} is {value.type} from {made_by}"
+        name = node.name or f"%{node.id}"
+        active.count.best = Partial(name, m.best_depth, m.best_span, f"`{text}` does not match{seen}")
+
+    def _cut_chain(self, rank: int, active: Active, node: Node) -> None:
+        """A path that cannot be taken as a whole may be taken without its last node."""
+        memory, ops = active.program.chain_memory, active.program.chain_ops
+        if node.id in memory.failed or rank >= self.session.plans.n_run:
+            return
+        memory.failed.add(node.id)
+        for value in node.inputs:
+            producer = self.site.producer(value) if value is not None else None
+            if producer is not None and producer.op in ops:
+                self.work.push(rank, self.sign * self.editor.order_key(producer.id), producer.id)
+
+    # ------------------------------------------------------------ after a match
+    def _accept(self, rank: int, m: Match) -> bool:
+        active, options = self.active[rank], self.session.options
+        number = max((self.round.get(node.id, 0) for node in m.nodes), default=0)
+        if options.is_once and number and rank < self.session.plans.n_run:
+            active.count.refuse("the phase tries each place once")
+            return False
+        if options.max_rounds is not None and number >= options.max_rounds:
+            active.count.refuse(f"the phase stops after {options.max_rounds} rounds")
+            return False
+        self.touched.clear()
+        change = active.applier.attempt(m, active.count, self.marks)
+        if change is None:
+            return False
+        self.n_changes += 1
+        self._record(active, change)
+        self.session.burn(active.count.rule)
+        if number + 1 > self.limit_round:
+            self.session.fail_to_stop()
+        for node in change.added:
+            self.round[node.id] = number + 1
+        self._follow(change)
+        return True
+
+    def _record(self, active: Active, change: Change) -> None:
+        active.count.applications += 1
+        for node_id, marks in change.marks.items():
+            self.marks.setdefault(node_id, {}).update(marks)
+        values = self.editor.values
+        trace, options = self.session.trace, self.session.options
+        trace.applications.append(
+            Application(
+                len(trace.applications),
+                active.count.rule,
+                options.phase,
+                self.path,
+                change.sources,
+                tuple(values[value].name or f"%{value}" for value in change.replaced),
+                tuple(f"{node.name or node.id}: {node.op}" for node in change.removed),
+                tuple(f"{node.name or node.id}: {node.op}" for node in change.added),
+            )
+        )
+
+    def _follow(self, change: Change) -> None:
+        """Enter what is new into the index, drop what nobody reads now, and queue the places around."""
+        editor, index, fans = self.editor, self.index, self.site.fans
+        self._drop_unread(change)
+        for node in change.added:
+            index.declare(node)
+        changed = {value for node in change.added for value in node.writes()}
+        changed.update(change.replaced)
+        fresh = {node.id for node in change.added}
+        around: list[Node] = []
+        for node_id in self.touched:
+            node = editor.nodes.get(node_id)
+            if node is None:
+                continue
+            is_reader = node_id in fresh or any(value in changed for value in node.reads())
+            is_inner = all(editor.n_uses(value) <= _MOST_INNER_READERS for value in node.writes())
+            if is_reader or is_inner or self._reads_new(node):
+                index.add(node)
+                around.append(node)
+            if is_reader or node_id not in fresh:
+                fans.add(node)
+        if index.woken:
+            self._wake()
+        for node in around:
+            self._queue_around(node)
+
+    def _reads_new(self, node: Node) -> bool:
+        """Whether a touched node has got an input it did not have when the graph was read."""
+        old = self.graph.nodes.get(node.id)
+        return old is None or old.inputs != node.inputs
+
+    def _wake(self) -> None:
+        woken = dict.fromkeys(self.index.woken)
+        self.index.woken.clear()
+        for rank in woken:
+            self._activate(rank)
+
+    def _queue_around(self, node: Node) -> None:
+        site, sign, key = self.site, self.sign, self.editor.order_key
+        n_run = self.session.plans.n_run
+        is_once = self.session.options.is_once
+        for rank, rungs in self.positions.get(node.op, ()):
+            if is_once and rank < n_run:
+                continue
+            root_ops = self.plans[rank].root_ops
+            for root in climb([node], rungs, site) if rungs else (node,):
+                if root.op in root_ops:
+                    self.work.push(rank, sign * key(root.id), root.id)
+        for rank in self.siblings.get(node.op, ()):
+            if is_once and rank < n_run:
+                continue
+            root_ops = self.plans[rank].root_ops
+            for value in node.inputs:
+                if value is None or value in site.consts:
+                    continue
+                for sibling in site.fans.readers(value, node.id, NEIGHBOURS // 4, NEIGHBOURS):
+                    if sibling.op in root_ops:
+                        self.work.push(rank, sign * key(sibling.id), sibling.id)
+        for rank, active in self.active.items() if self.has_chains else ():
+            if node.op in active.program.chain_ops and not (is_once and rank < n_run):
+                top = self._top_of_chain(node, active.program.chain_ops)
+                self.work.push(rank, sign * key(top.id), top.id)
+
+    def _top_of_chain(self, node: Node, ops: frozenset[str]) -> Node:
+        editor = self.editor
+        for _ in range(LONGEST_CHAIN):
+            value = node.outputs[0] if node.outputs else None
+            if value is None or editor.n_uses(value) != 1 or editor.is_output(value):
+                break
+            above = editor.nodes[next(iter(editor.readers(value)))]
+            if above.op not in ops:
+                break
+            node = above
+        return node
+
+    def _drop_unread(self, change: Change) -> None:
+        """Delete nodes that only what was removed had read."""
+        editor, effects = self.editor, self.session.plans.context.effects
+        pending = [value for node in change.removed for value in node.reads()]
+        while pending:
+            node = editor.producer(pending.pop())
+            if node is None or node.op in effects or any(editor.n_uses(value) for value in node.writes()):
+                continue
+            editor.remove_node(node.id)
+            pending += node.reads()
