@@ -482,6 +482,51 @@ TOO_MANY_FILES: Final = ErrorCode(
     "The number of files is bounded, so that a hostile folder cannot exhaust the machine.",
     "name the files that are needed",
 )
+RULES_DO_NOT_STOP: Final = ErrorCode(
+    "E40030", "rules-do-not-stop", "the rules still apply after {n} rewrites; they go round in {cycle}",
+    "Rules undo each other, or a rule applies to its own result again and again.",
+    "give one of them `once`, a guard, or take it out of the phase",
+)
+TOO_MANY_STEPS: Final = ErrorCode(
+    "E40031", "too-many-steps", "matching {rule} at one node takes more than {limit} steps; it was given up there",
+    "Alternatives and commuted operands inside each other make a pattern that can be read in too many ways.",
+    "fix the order with `!`, or name what the alternatives have in common",
+)
+PATTERN_TOO_LARGE: Final = ErrorCode(
+    "E40032", "pattern-too-large", "the pattern is too large: more than {limit}",
+    "Names used in several alternatives are expanded once for each.",
+    "split the rule, or use fewer alternatives",
+)
+TOO_MANY_LEAVES: Final = ErrorCode(
+    "E40033", "too-many-leaves", "{op}~ has {n} arguments; at most {limit} are matched in any order",
+    "All orders and associations of the arguments are tried.",
+    "name a part of the expression and match that first",
+)
+NO_ROOT_OPERATOR: Final = ErrorCode(
+    "E40034", "no-root-operator", "{rule} does not say which operator to start from",
+    "The value that a pattern ends in may come from any operator.",
+    "end the pattern in an operator, or in alternatives that are all operators",
+)
+ROOTS_NOT_CONNECTED: Final = ErrorCode(
+    "E40035", "roots-not-connected", "{rule} has results that share no value",
+    "The parts of a pattern with several results are found through a value that they have in common.",
+    "name the value that both read, or make two rules",
+)
+PHASE_REQUIRES: Final = ErrorCode(
+    "E40036", "phase-requires", "the phase {phase} does not have what it requires: {reason}",
+    "A condition of the phase that has to hold before it runs does not.",
+    "run the phases that bring it about first",
+)
+PHASE_ENSURES: Final = ErrorCode(
+    "E40037", "phase-ensures", "the phase {phase} does not ensure what it promises: {reason}",
+    "A condition of the phase that has to hold after it ran does not.",
+    "see in the trace which rules did not apply, and why",
+)
+BAD_DEFINE: Final = ErrorCode(
+    "E40038", "define-does-not-fit", "{op} cannot be expanded here: {reason}",
+    "What a `define` says does not go with the inputs or attributes of this node.",
+    "correct the node, or the definition",
+)
 UNKNOWN_OPERATOR: Final = ErrorCode(
     "E40111", "unknown-operator", "{name} is no operator",
     "An operator of a rule has neither a schema nor a `define`.",
