@@ -1,4 +1,4 @@
-"""First fit in any order, exactly, without a list of conflicts: the placement that always ends.
+"""First fit in any order, exactly, without a list of conflicts.
 
 A segment tree over the cliques keeps, at each node, the bytes taken anywhere below it (`used`) and
 those taken by buffers that cover all of it (`whole`), as sorted disjoint ranges. What blocks a buffer is
@@ -40,8 +40,12 @@ class _Ranges:
         return begin
 
 
-def place_first_fit(packing: Packing, order: list[int]) -> list[int]:
+def place_first_fit(packing: Packing, order: list[int], *, max_lifts: int | None = None) -> list[int]:
     """Give each buffer, in `order`, the lowest offset that is free over its life.
+
+    Args:
+        max_lifts: Look-ups allowed; returns nothing when they do not suffice. Thousands of long lives at
+            once cut the unions to pieces, and the cost becomes quadratic.
 
     Cost: O(n log n) times the pieces a union falls into; few, for the unions are almost solid.
     """
@@ -49,11 +53,15 @@ def place_first_fit(packing: Packing, order: list[int]) -> list[int]:
     used: dict[int, _Ranges] = {}
     whole: dict[int, _Ranges] = {}
     offsets = [-1] * len(packing.size)
+    n_lifts = 0
     for i in order:
         nodes, above = _cover(packing.low[i] + size, packing.high[i] + size)
         lists = [used[node] for node in nodes if node in used]
         lists += [whole[node] for node in above if node in whole]
-        offset = _lowest(lists, packing.size[i])
+        offset, spent = _lowest(lists, packing.size[i])
+        n_lifts += spent
+        if max_lifts is not None and n_lifts > max_lifts:
+            return []
         offsets[i] = offset
         end = offset + packing.size[i]
         for node in nodes:
@@ -83,14 +91,15 @@ def colour_equal_sizes(packing: Packing) -> list[int]:
     return offsets
 
 
-def _lowest(lists: list[_Ranges], size: int) -> int:
-    cursor, n_agreed, turn = 0, 0, 0
+def _lowest(lists: list[_Ranges], size: int) -> tuple[int, int]:
+    cursor, n_agreed, turn, n_lifts = 0, 0, 0, 0
     while n_agreed < len(lists):
         lifted = lists[turn].lift(cursor, size)
+        n_lifts += 1
         n_agreed = n_agreed + 1 if lifted == cursor else 1
         cursor = lifted
         turn = turn + 1 if turn + 1 < len(lists) else 0
-    return cursor
+    return cursor, n_lifts
 
 
 def _cover(begin: int, end: int) -> tuple[list[int], set[int]]:

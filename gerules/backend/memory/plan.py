@@ -30,14 +30,18 @@ _ALIVE_SHOWN: Final = 8
 _EXACT_LIMIT: Final = 600
 """Buffers up to which the exact search is tried; a node costs time linear in them."""
 
+_LIFTS_PER_BUFFER: Final = 150
+_FEWEST_LIFTS: Final = 1_000_000
+"""Look-ups first fit may take; networks need some tens a buffer."""
+
 _LADDER: Final = (1.0005, 1.001, 1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.4)
 """Targets above the lower bound, tried in turn when the bound itself is not reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Levels:
-    placements: int
-    placements_per_buffer: int
+    n_steps: int
+    n_steps_per_buffer: int
     n_orders: int
     n_restarts: int
     n_nodes: int
@@ -45,9 +49,9 @@ class _Levels:
 
 _EFFORTS: Final[Mapping[Effort, _Levels]] = MappingProxyType(
     {
-        "fast": _Levels(20_000, 2, 4, 4, 100),
-        "normal": _Levels(200_000, 8, 8, 120, 700),
-        "thorough": _Levels(4_000_000, 60, 8, 1_500, 20_000),
+        "fast": _Levels(50_000, 6, 4, 4, 100),
+        "normal": _Levels(300_000, 24, 8, 120, 700),
+        "thorough": _Levels(10_000_000, 200, 8, 1_500, 20_000),
     }
 )
 
@@ -119,7 +123,7 @@ def plan_memory(
     """Give each value an offset such that values alive at one step never overlap.
 
     Values of size zero take no room and lie at offset 0. The plan depends on the arguments alone:
-    budgets count placements, not time.
+    budgets count steps, not time.
 
     Args:
         lifetimes: One for each buffer; values that share one are coalesced before.
@@ -174,22 +178,25 @@ def _place(
     if min(packing.size) == max(packing.size):
         return _placed(packing, colour_equal_sizes(packing), "equal sizes"), 1
     n = len(packing.size)
-    budget = Budget(levels.placements + levels.placements_per_buffer * n)
+    budget = Budget(levels.n_steps + levels.n_steps_per_buffer * n)
     search = Search(packing, seed)
     found = search.try_orders(goal, levels.n_orders, budget)
     if found:
         return _placed(packing, found, "skyline"), budget.n_tries
+    best = _placed(packing, search.pile(budget), "skyline")
     by_size = sorted(range(n), key=lambda i: (-packing.size[i], i))
-    best = _placed(packing, place_first_fit(packing, by_size), "first fit")
+    fitted = place_first_fit(packing, by_size, max_lifts=max(_FEWEST_LIFTS, _LIFTS_PER_BUFFER * n))
     budget.n_tries += 1
+    if fitted:
+        best = _lower(best, _placed(packing, fitted, "first fit"))
     if best.height <= goal:
         return best, budget.n_tries
-    main = Budget(budget.placements // 2)
-    climb = Budget(budget.placements - main.placements)
+    main = Budget(budget.n_steps // 2)
+    climb = Budget(budget.n_steps - main.n_steps)
     best = _aim(packing, search, best, goal, (1,), levels, main)
     if limit is not None and best.height > limit:
         # A hard limit is worth more work than a lower peak.
-        main.placements = max(main.placements, 0) + 4 * levels.placements
+        main.n_steps = max(main.n_steps, 0) + 4 * levels.n_steps
         best = _aim(packing, search, best, limit, (1, 4), levels, main)
     best = _climb(packing, search, best, goal, climb)
     n_tries = budget.n_tries + main.n_tries + climb.n_tries
@@ -239,7 +246,7 @@ def _climb(packing: Packing, search: Search, best: _Placement, goal: int, budget
     """Aim a little higher each time, until a dive ends or what is known is as good."""
     for factor in _LADDER:
         target = int(goal * factor)
-        if target >= best.height or budget.placements <= 0:
+        if target >= best.height or budget.n_steps <= 0:
             break
         found = search.try_orders(target, 3, budget) or search.restart(target, 5, budget)
         if found:

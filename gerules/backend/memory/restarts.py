@@ -23,14 +23,14 @@ _NOISE: Final = (0.0, 0.02)
 
 @dataclass(slots=True)
 class Budget:
-    """Work allowed and done: placements, not seconds, so that every machine finds the same plan."""
+    """Work allowed and done: steps of dives, not seconds, so that every machine finds the same plan."""
 
-    placements: int
+    n_steps: int
     n_tries: int = 0
 
-    def spend(self, dive: Dive) -> None:
-        """Count one dive; a dive that fails at once still costs something."""
-        self.placements -= dive.n_placed + 50
+    def spend(self, dive: Dive, n: int) -> None:
+        """Count one dive over `n` buffers; one that fails at once still has to set up and to sort."""
+        self.n_steps -= dive.n_steps + n // 8 + 50
         self.n_tries += 1
 
 
@@ -50,24 +50,30 @@ class Search:
     def try_orders(self, target_bytes: int, n_orders: int, budget: Budget) -> list[int]:
         """Dive by the static orders; return the offsets of the first that ends, else nothing."""
         for key in BASE_ORDERS[:n_orders]:
-            if budget.placements <= 0:
+            if budget.n_steps <= 0:
                 return []
             dive = self._skyline.dive(self._base(key), target_bytes)
-            budget.spend(dive)
+            budget.spend(dive, len(self._shared))
             if dive.offsets:
                 return dive.offsets
             self._learn(self._shared, _DECAY[0], dive)
         return []
 
+    def pile(self, budget: Budget) -> list[int]:
+        """Dive without a target, which always ends."""
+        dive = self._skyline.dive(self._base(BASE_ORDERS[0]), sum(self._packing.size))
+        budget.spend(dive, len(self._shared))
+        return dive.offsets
+
     def restart(self, target_bytes: int, n_restarts: int, budget: Budget) -> list[int]:
         """Dive by weighted orders; return the offsets of the first that ends, else nothing."""
         for key, kind in self._kinds(n_restarts):
-            if budget.placements <= 0:
+            if budget.n_steps <= 0:
                 return []
             separate = self._separate.setdefault(key, [0.0] * len(self._shared))
             weights = separate if kind else self._shared
             dive = self._skyline.dive(self._mix(self._base(key), weights, _NOISE[kind]), target_bytes)
-            budget.spend(dive)
+            budget.spend(dive, len(self._shared))
             if dive.offsets:
                 return dive.offsets
             self._learn(weights, _DECAY[kind], dive)

@@ -25,13 +25,13 @@ class Dive:
     """What a dive came to.
 
     `offsets` is empty when it failed; then `stuck` is the range of cliques that could not be filled and
-    `unplaced` holds the buffers that were left. `n_placed` measures the work done.
+    `unplaced` holds the buffers that were left. `n_steps` counts the plateaus and buffers looked at.
     """
 
     offsets: list[int]
     stuck: tuple[int, int]
     unplaced: list[int]
-    n_placed: int
+    n_steps: int
 
 
 class Skyline:
@@ -69,7 +69,7 @@ class Skyline:
         offsets = [-1] * n
         stop, tall, left = [0] * n_cliques, [-1] * n_cliques, [-1] * n_cliques
         stop[0], tall[0] = n_cliques, 0
-        heap, n_placed = [(0, 0)], 0
+        heap, n_placed, n_steps = [(0, 0)], 0, 0
         while n_placed < n:
             height, a = heappop(heap)
             if tall[a] != height:
@@ -78,7 +78,9 @@ class Skyline:
             before = tall[left[a]] if left[a] >= 0 else _FAR
             after = tall[b] if b < n_cliques else _FAR
             chosen = -1
+            n_steps += 1
             for leaf in waiting.candidates(a, b):
+                n_steps += 1
                 i = self._leaves[leaf]
                 top = height + packing.size[i] // unit
                 lo, hi = low[i], high[i]
@@ -101,7 +103,7 @@ class Skyline:
             if chosen < 0:
                 wall = before if before < after else after
                 if wall == _FAR or wall - height + sums.largest(a, b) > target:
-                    return Dive([], (a, b), [i for i in range(n) if offsets[i] < 0], n_placed)
+                    return Dive([], (a, b), [i for i in range(n) if offsets[i] < 0], n_steps)
                 sums.add(a, b, wall - height)
                 _set(a, b, wall, stop, tall, left, n_cliques, heap)
                 continue
@@ -120,7 +122,7 @@ class Skyline:
                 heappush(heap, (height, a))
             stop[lo] = hi
             _set(lo, hi, height + packing.size[chosen] // unit, stop, tall, left, n_cliques, heap)
-        return Dive(offsets, (0, 0), [], n_placed)
+        return Dive(offsets, (0, 0), [], n_steps)
 
 
 def _set(
