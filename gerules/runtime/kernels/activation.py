@@ -12,7 +12,8 @@ from gerules.ir import Attr
 from gerules.runtime.kernels.attributes import read_float, read_int, read_text
 from gerules.runtime.kernels.contract import Array, Kernel, KernelContext, normalize_axis, required
 from gerules.runtime.kernels.error_function import erf
-from gerules.runtime.kernels.precision import round_to, sum_last, widen, widen_to_float
+from gerules.runtime.kernels.precision import round_to, widen, widen_to_float
+from gerules.runtime.kernels.rows import max_rows, sum_rows
 
 Inputs = Sequence[Array | None]
 Attrs = Mapping[str, Attr]
@@ -153,11 +154,12 @@ def prelu(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
     return [round_to(np.where(wide < 0, wide * widen(slope), wide), x.dtype)]
 
 
-def softmax_rows(x: Array, axis: int, out: Array | None = None) -> Array:
-    """Return softmax over one axis; a row that is all -inf gives zeros' NaN as ONNX defines it."""
-    result = np.subtract(x, x.max(axis=axis, keepdims=True), out=out)
+def softmax_rows(x: Array, axis: int) -> Array:
+    """Return softmax over one axis; a row that is all -inf gives NaN."""
+    is_last = axis == x.ndim - 1
+    result = np.subtract(x, max_rows(x) if is_last else x.max(axis=axis, keepdims=True))
     np.exp(result, out=result)
-    result /= sum_last(result) if axis == x.ndim - 1 else result.sum(axis=axis, keepdims=True)
+    result /= sum_rows(result) if is_last else result.sum(axis=axis, keepdims=True)
     return result
 
 

@@ -19,6 +19,7 @@ from gerules.runtime.kernels.contract import (
     required,
 )
 from gerules.runtime.kernels.precision import round_to, widen
+from gerules.runtime.kernels.rows import max_rows, sum_rows
 
 Inputs = Sequence[Array | None]
 Attrs = Mapping[str, Attr]
@@ -132,11 +133,13 @@ def _attend(query: Array, key: Array, value: Array, bias: Array | None, attrs: A
 
 def _masked_softmax(scores: Array) -> Array:
     """Return softmax over the last axis, in place; a row that may see nothing gives zeros."""
-    top: Array = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    if not scores.size:
+        return scores
+    top = max_rows(scores)
     top[np.isneginf(top)] = 0
     scores -= top
     np.exp(scores, out=scores)
-    total: Array = scores.sum(axis=-1, keepdims=True)
+    total = sum_rows(scores)
     total[total == 0] = 1
     scores /= total
     return scores

@@ -18,7 +18,8 @@ from gerules.runtime.kernels.contract import (
     optional,
     required,
 )
-from gerules.runtime.kernels.precision import round_to, sum_last, widen
+from gerules.runtime.kernels.precision import round_to, widen
+from gerules.runtime.kernels.rows import sum_rows
 
 Inputs = Sequence[Array | None]
 Attrs = Mapping[str, Attr]
@@ -61,7 +62,7 @@ def _standardize(
 
 def _mean(x: Array, axes: tuple[int, ...]) -> Array:
     if axes == (x.ndim - 1,) and x.size:
-        return sum_last(x) / x.dtype.type(x.shape[-1])
+        return sum_rows(x) / x.dtype.type(x.shape[-1])
     return x.mean(axis=axes, keepdims=True)
 
 

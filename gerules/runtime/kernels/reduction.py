@@ -21,6 +21,7 @@ from gerules.runtime.kernels.contract import (
     required,
 )
 from gerules.runtime.kernels.precision import is_float, round_to, widen, widen_to_float
+from gerules.runtime.kernels.rows import sum_rows
 
 Inputs = Sequence[Array | None]
 Attrs = Mapping[str, Attr]
@@ -44,6 +45,9 @@ def _reduction(function: Reduce, *, on_reals: bool = False) -> Kernel:
 
 
 def _sum(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
+    if axes == (x.ndim - 1,) and x.dtype.kind == "f":
+        total = sum_rows(x)
+        return total if keep else total[..., 0]
     return np.add.reduce(x, axis=axes, keepdims=keep, dtype=x.dtype)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, cast
 
@@ -12,6 +12,7 @@ import onnx.defs
 import onnx.numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.ops import load_op
+from onnx.reference.ops.aionnx_preview_training import load_op as load_training_op
 from onnx.reference.ops.aionnxml import load_op as load_ml_op
 
 from gerules.ir import (
@@ -48,6 +49,13 @@ def split_op(op: str) -> tuple[str, str]:
     return ("", op) if not domain else ("" if domain == "ai.onnx" else domain, name)
 
 
+_LOADERS: Final[Mapping[str, Callable[[str, str, int], object]]] = {
+    "": load_op,
+    "ai.onnx.ml": load_ml_op,
+    "ai.onnx.preview.training": load_training_op,
+}
+
+
 @lru_cache(maxsize=4096)
 def has_reference(op: str, opset: int) -> bool:
     """Whether `onnx.reference` evaluates the operator, by itself or by its function."""
@@ -63,12 +71,10 @@ def has_reference(op: str, opset: int) -> bool:
     if getattr(schema, "has_function", False) or getattr(schema, "has_context_dependent_function", False):
         return True
     try:
-        if domain == "":
-            load_op(domain, name, version)
-        elif domain == "ai.onnx.ml":
-            load_ml_op(domain, name, version)
-        else:
-            return domain.startswith("ai.onnx.preview")
+        loader = _LOADERS.get(domain)
+        if loader is None:
+            return False
+        loader(domain, name, version)
     except (NotImplementedError, RuntimeError, ValueError):
         return False
     return True
