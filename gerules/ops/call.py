@@ -143,9 +143,10 @@ class Call:
         if value is None:
             return None
         if isinstance(value, tuple):
-            numbers = tuple(entry for entry in value if isinstance(entry, int))
+            # A list comprehension, not a generator: this runs several times for each convolution.
+            numbers = [entry for entry in value if isinstance(entry, int)]
             if len(numbers) == len(value):
-                return numbers
+                return tuple(numbers)
         raise bad_attr(name, "is no list of integers")
 
     def floats_attr(self, name: str) -> tuple[float, ...] | None:

@@ -232,7 +232,7 @@ def _is_of_kind(value: Attr, kind: str) -> bool:
     if not kind.endswith("s") or not isinstance(value, tuple):
         return False
     accepted = _ATTR_KINDS.get(kind[:-1], ())
-    return all(isinstance(entry, accepted) for entry in value)
+    return len([entry for entry in value if isinstance(entry, accepted)]) == len(value)
 
 
 def _output_dtype(schema: OpSchema, bound: Mapping[str, DType], place: int) -> DType:

@@ -130,6 +130,8 @@ class _Window:
         given = call.ints_attr("kernel_shape")
         if given is None:
             self.kernel = tuple(kernel)
+            if any(isinstance(size, int) and not 1 <= size <= _LARGEST_STEP for size in kernel):
+                raise misfit(f"the kernel {list(kernel)} has a size that is no window")
         else:
             _check_steps("kernel_shape", given, n, lowest=1)
             if any(isinstance(dim, int) and dim != size for dim, size in zip(kernel, given, strict=True)):
@@ -171,9 +173,8 @@ def _per_axis(call: Call, name: str, n: int, default: int, *, lowest: int) -> tu
 def _check_steps(name: str, given: Sequence[int], n: int, *, lowest: int) -> None:
     if len(given) != n:
         raise bad_attr(name, f"has {len(given)} entries, {n} are needed")
-    for entry in given:
-        if not lowest <= entry <= _LARGEST_STEP:
-            raise bad_attr(name, f"has the entry {entry}")
+    if n and not (lowest <= min(given) and max(given) <= _LARGEST_STEP):
+        raise bad_attr(name, f"is {list(given)}; each must be {lowest} to {_LARGEST_STEP}")
 
 
 def _groups(call: Call) -> int:
