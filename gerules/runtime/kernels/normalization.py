@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from gerules.ir import Attr
+from gerules.ir import Attr, DType
 from gerules.runtime.kernels.attributes import read_flag, read_float, read_int, read_ints
 from gerules.runtime.kernels.contract import (
     Array,
@@ -76,7 +76,8 @@ def layer_normalization(inputs: Inputs, attrs: Attrs, context: KernelContext) ->
     out *= widen(scale)
     if bias is not None:
         out += widen(bias)
-    stash = wide.dtype if read_int(attrs, "stash_type", 1) == 1 else x.dtype
+    # The type of mean and deviation: f32, written as a type or as ONNX's code of it, unless said otherwise.
+    stash = wide.dtype if attrs.get("stash_type", DType.F32) in (DType.F32, 1) else x.dtype
     results = [round_to(out, x.dtype), round_to(mean, stash), round_to(inverse, stash)]
     return results[: max(1, context.n_outputs)]
 

@@ -170,6 +170,15 @@ def test_narrow_floats_are_rounded_once(op: str, dtype: type) -> None:
     np.testing.assert_allclose(found.astype(np.float64), exact, rtol=half_step * 1.01, atol=1e-6)
 
 
+@pytest.mark.parametrize("stash_type", [1, DType.F32])
+def test_the_statistics_of_a_narrow_layer_norm_are_f32(stash_type: int | DType) -> None:
+    x = np.random.default_rng(0).standard_normal((4, 32)).astype(np.float16)
+    ones = np.ones(32, np.float16)
+    found = run_kernel("LayerNormalization", [x, ones], {"stash_type": stash_type}, opset=17, n_outputs=3)
+    assert [item.dtype for item in found] == [np.float16, np.float32, np.float32]
+    np.testing.assert_allclose(found[1], x.astype(np.float64).mean(axis=1, keepdims=True), atol=1e-6)
+
+
 def test_doubles_stay_doubles() -> None:
     x = np.random.default_rng(0).standard_normal((3, 4, 5, 5))
     weight = np.random.default_rng(1).standard_normal((2, 4, 3, 3))
