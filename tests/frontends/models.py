@@ -146,9 +146,7 @@ def small_types() -> tuple[onnx.ModelProto, Feeds]:
     u4 = helper.make_tensor("u4", TensorProto.UINT4, [5], bytes([0x21, 0xF3, 0x09]), raw=True)
     bf16 = helper.make_tensor("bf16", TensorProto.BFLOAT16, [2], [1.5, -3.0])
     f8 = helper.make_tensor("f8", TensorProto.FLOAT8E4M3FN, [2], [0.5, 448.0])
-    nodes = [
-        helper.make_node("Cast", [name], [f"{name}_out"], to=F32) for name in ("i4", "u4", "bf16", "f8")
-    ]
+    nodes = [helper.make_node("Cast", [name], [f"{name}_out"], to=F32) for name in ("i4", "u4", "bf16", "f8")]
     sizes = {"i4": 5, "u4": 5, "bf16": 2, "f8": 2}
     outputs = [helper.make_tensor_value_info(f"{name}_out", F32, [size]) for name, size in sizes.items()]
     graph = helper.make_graph(nodes, "small", [], outputs, [i4, u4, bf16, f8])

@@ -38,7 +38,7 @@ def test_light_models_compute_the_same(name: str, external_data: bool, tmp_path:
     path = tmp_path / "model.onnx"
     save_onnx(graph, path, external_data=external_data)
     onnx.checker.check_model(path, full_check=True)
-    (given,) = [item for item in onnx.load(path).graph.input]
+    (given,) = list(onnx.load(path).graph.input)
     shape = [dim.dim_value for dim in given.type.tensor_type.shape.dim]
     x = np.random.default_rng(0).random(shape, np.float32)
     assert_same(run(path, {given.name: x}), run(source, {given.name: x}))

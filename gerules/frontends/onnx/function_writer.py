@@ -94,9 +94,11 @@ class FunctionWriter:
         opsets = {**self._opsets, **graph.opsets}
         self._running.append(node.op)
         assert self.writer is not None
+        outside, self.writer.domains = self.writer.domains, set()
         self.writer.write_function(graph, proto, opsets)
+        used = self.writer.domains | {inner.domain for inner in proto.node}
+        self.writer.domains = outside
         self._running.pop()
-        used = {inner.domain for inner in proto.node}
         for used_domain in sorted(used):
             proto.opset_import.add(domain=used_domain, version=opsets.get(used_domain, 1))
         # Callees were appended while this one was written, so they come first.

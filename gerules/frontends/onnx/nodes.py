@@ -216,7 +216,8 @@ class GraphReader:
                     made = next_id
                     next_id += 1
                     values[made] = Value(made, prefix + name, types.get(name, UNKNOWN))
-                names[name] = made
+                # The first definition counts, so that one fault does not look like a circle too.
+                names.setdefault(name, made)
                 outputs.append(made)
             while outputs and outputs[-1] is None:
                 outputs.pop()

@@ -114,13 +114,14 @@ def save_onnx(
 
 
 class _StreamStore:
-    """Leaves large tensors out of the message, to be written after it."""
+    """Leaves the large tensors of the outermost graph out of the message, to be written after it."""
 
     def __init__(self) -> None:
         self.apart: dict[str, Array] = {}
 
-    def put(self, proto: TensorProto, array: Array) -> None:
-        if dtype_of(array).size_bytes(array.size) < _SMALLEST_APART_BYTES:
+    def put(self, proto: TensorProto, array: Array, *, in_body: bool) -> None:
+        # What lies in a body lies in the middle of the message.
+        if in_body or dtype_of(array).size_bytes(array.size) < _SMALLEST_APART_BYTES:
             fill_tensor(proto, array)
         else:
             fill_header(proto, array)
@@ -135,7 +136,7 @@ class _ExternalStore:
         self.parts: list[tuple[int, Array]] = []
         self._end = 0
 
-    def put(self, proto: TensorProto, array: Array) -> None:
+    def put(self, proto: TensorProto, array: Array, *, in_body: bool) -> None:
         dtype = dtype_of(array)
         size_bytes = dtype.size_bytes(array.size)
         if size_bytes < _SMALLEST_APART_BYTES:

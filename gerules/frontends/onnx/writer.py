@@ -23,7 +23,7 @@ _NO_KINDS: Final[Mapping[str, str]] = {}
 class Store(Protocol):
     """Decides where the elements of an initializer go."""
 
-    def put(self, proto: TensorProto, array: Array) -> None:
+    def put(self, proto: TensorProto, array: Array, *, in_body: bool) -> None:
         """Set the tensor whole, or set what stands for its elements and keep the array."""
         ...
 
@@ -31,7 +31,7 @@ class Store(Protocol):
 class InlineStore:
     """Keeps elements in the message itself."""
 
-    def put(self, proto: TensorProto, array: Array) -> None:
+    def put(self, proto: TensorProto, array: Array, *, in_body: bool) -> None:
         """Set the whole tensor."""
         fill_tensor(proto, array)
 
@@ -78,7 +78,7 @@ class GraphWriter:
             tensor.name = names[value]
             array = logical_array(const, graph.type_of(value))
             self.types.dtypes.add(dtype_of(array))
-            self._store.put(tensor, array)
+            self._store.put(tensor, array, in_body=outer is not None)
         self.write_nodes(graph, proto, opsets, scope, names)
         # onnxruntime refuses a body that returns a value of the graph around it as it is.
         foreign = {value for value, _ in captured}
@@ -113,7 +113,7 @@ class GraphWriter:
     ) -> None:
         """Add the nodes of a graph in its order."""
         add, calls, values = proto.node.add, self._calls, graph.values
-        node_names: set[str] = set()
+        labels = Names()
         domains: set[str] = set()
         for node in graph.nodes.values():
             op, inputs = node.op, node.inputs
@@ -134,11 +134,8 @@ class GraphWriter:
             made.output.extend([names[value] if value is not None else "" for value in node.outputs])
             if not in_function and None in node.outputs:
                 self._name_required(node, made, opsets, scope)
-            if label := node.name:
-                while label in node_names:
-                    label = f"{node.name}_{len(node_names)}"
-                node_names.add(label)
-                made.name = label
+            if node.name:
+                made.name = labels.pick(node.name)
             if node.attrs or node.bodies:
                 try:
                     self._write_attributes(node, made, opsets, scope, names, in_function)
