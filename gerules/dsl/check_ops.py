@@ -9,7 +9,7 @@ from typing import Final
 
 from gerules.dsl.book import RuleBook, SchemaSource, suggest
 from gerules.dsl.expressions import Ident
-from gerules.dsl.syntax import Define, OpSet, PatternDef
+from gerules.dsl.syntax import BuildCall, BuildFunction, Define, OpSet, PatternDef, PlainOp
 from gerules.errors import Faults, Span, table
 from gerules.ops.schema import ParamKind
 
@@ -39,13 +39,16 @@ class Operators:
     def __init__(self, book: RuleBook, schemas: SchemaSource) -> None:
         self._book = book
         self._schemas = schemas
-        self.names: frozenset[str] = frozenset(schemas.names()) | frozenset(book.defines)
+        self._made = _made_by_fn(book) - frozenset(book.defines)
+        self.names: frozenset[str] = frozenset(schemas.names()) | frozenset(book.defines) | self._made
         # One lookup an operator, however many rules name it.
         self.shape = lru_cache(maxsize=None)(self._shape)
 
     def _shape(self, name: str) -> Shape | None:
         if name in self._book.defines:
             return _shape_of_define(self._book.defines[name])
+        if name in self._made:
+            return Shape((), 0, None, None, None, frozenset())
         found = [schema for schema in (self._schemas.get(name, None),) if schema is not None]
         if not found and name in self.names:
             versions = (self._schemas.get(name, opset) for opset in range(1, MAX_OPSET))
@@ -134,6 +137,23 @@ def check_call(
         if missing:
             reason = f"the attribute {missing[0]} must be given"
             faults.add(table.BAD_ARITY, span=span, op=op, reason=reason)
+
+
+def _made_by_fn(book: RuleBook) -> frozenset[str]:
+    """The operators that `fn` of some rule makes; their meaning is the region that was matched."""
+    found: set[str] = set()
+    for rule in book.rules:
+        for line in rule.rewrite:
+            stack = [line.build]
+            while stack:
+                build = stack.pop()
+                if isinstance(build, BuildFunction):
+                    if isinstance(build.call.op, PlainOp):
+                        found.add(build.call.op.name)
+                    stack.append(build.call)
+                elif isinstance(build, BuildCall):
+                    stack += [arg for arg in build.args if isinstance(arg, BuildCall | BuildFunction)]
+    return frozenset(found)
 
 
 def _shape_of_define(define: Define) -> Shape:

@@ -445,7 +445,8 @@ class RuleChecker:
             if bindings.kinds.get(name.name) is not Kind.RESULT:
                 self._undefined(name, [n for n, k in bindings.kinds.items() if k is Kind.RESULT])
         for name, known in ((test.device, book.devices), (test.profile, book.profiles)):
-            if name is not None and name.name not in known:
+            # Devices may come from elsewhere; only a book that declares some can know better.
+            if name is not None and name.name not in known and (known or name is test.profile):
                 self._undefined(name, known)
 
     # ------------------------------------------------------------ patterns and definitions

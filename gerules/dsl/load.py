@@ -94,7 +94,11 @@ class _Loader:
             self._read_path(item)
 
     def _read_path(self, path: Path) -> None:
-        key = _key(path)
+        try:
+            key = _key(path)
+        except (OSError, ValueError, RuntimeError) as error:
+            self.faults.add(table.FILE_NOT_FOUND, place=str(path), path=str(path), reason=str(error))
+            return
         if key in self._done:
             return
         self._done.add(key)
@@ -135,7 +139,7 @@ class _Loader:
             self._follow(include, _key_of_name(path), lambda: self._read_text(self._texts[path]))
             return
         for root in (folder, rules_folder()):
-            if root is not None and (root / path).is_file():
+            if root is not None and _is_file(root / path):
                 target = root / path
                 self._follow(include, _key(target), lambda target=target: self._read_path(target))
                 return
@@ -165,6 +169,13 @@ def _why_not(path: str) -> str | None:
     if not path.endswith(SUFFIX):
         return f"its name does not end in {SUFFIX}"
     return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False  # a name too long for the file system, for one
 
 
 def _key(path: Path) -> str:

@@ -39,9 +39,15 @@ class Reader:
     def line(self, tree: Tree[Token]) -> Span:
         """The characters of a statement, without the line end and comments that close it."""
         start, end = _bounds(tree)
-        last = next((child for child in reversed(kids(tree)) if child is not None), None)
-        stop = _bounds(last)[1] if last is not None else self.source.text.find("\n", start)
-        return Span(self.source, start, stop if start < stop <= end else end)
+        inner: Branch = tree
+        while isinstance(inner, Tree):
+            last = next((child for child in reversed(kids(inner)) if child is not None), None)
+            stop = _bounds(last)[1] if last is not None else self.source.text.find("\n", start)
+            if last is None or self.source.text[stop - 1 : stop].strip():
+                return Span(self.source, start, stop if start < stop <= end else end)
+            # The last part is a statement itself, which took the line end with it.
+            inner = last
+        return Span(self.source, start, end)
 
     def ident(self, branch: Branch) -> Ident:
         """The name in a token, or in a `dotted` tree."""
