@@ -142,7 +142,7 @@ BAD_FUNCTION: Final = ErrorCode(
     "expand functions with onnx.inliner before the compile, or export without them",
 )
 TOO_MANY_NODES: Final = ErrorCode(
-    "E10027", "too-many-nodes", "the model has more than {limit} nodes once its functions are expanded",
+    "E10027", "too-many-nodes", "the model's functions stand for more than {limit}",
     "Functions that call functions can stand for any number of nodes.",
     "export without functions",
 )

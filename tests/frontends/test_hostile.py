@@ -121,6 +121,24 @@ def test_functions_that_multiply_are_bounded() -> None:
     assert time.perf_counter() - start < 60
 
 
+def test_bodies_and_long_names_in_functions_count() -> None:
+    heavy_body = chain_of_functions(1, 1)
+    branch = heavy_body.functions[0].node.add(op_type="If", input=["x"], output=["z"])
+    attribute = branch.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH)
+    for index in range(5000):
+        attribute.g.node.add(op_type="Relu", input=["x"], output=[f"v{index}"])
+    long_name = chain_of_functions(1, 1)
+    long_name.functions[0].node[0].name = "n" * 1_000_000
+    for model in (heavy_body, long_name):
+        for index in range(200):
+            model.graph.node.add(op_type="F0", domain="f", input=["x"], output=[f"u{index}"])
+        start = time.perf_counter()
+        with pytest.raises(ModelError) as caught:
+            load_onnx(model.SerializeToString())
+        assert "E10027" in {item.code.code for item in caught.value.diagnostics}
+        assert time.perf_counter() - start < 30
+
+
 def test_functions_that_nest_without_end_are_refused() -> None:
     with pytest.raises(ModelError) as caught:
         load_onnx(chain_of_functions(500, 1))

@@ -19,7 +19,10 @@ FUNCTION_OP_KEY: Final = "gerules.op"
 """Metadata of a function: the operator it is one form of, when several forms have names of their own."""
 
 _MOST_INLINED: Final = 500_000
-"""Nodes that functions may add. A hostile file of a kilobyte can ask for any number."""
+"""Nodes and outputs that functions may add. A hostile file of a kilobyte can ask for any number."""
+
+_MOST_INLINED_BYTES: Final = 1 << 26
+"""Bytes of the functions' messages, counted at each call: long names and lists multiply too."""
 
 _OPEN: Final = OpFacts("", 0, {}, (), 0, 1 << 62, 0, 1 << 62, True)
 
@@ -56,6 +59,8 @@ class Functions:
         self._operators: dict[_Key, Operators] = {}
         self._running: set[_Key] = set()
         self._n_inlined = 0
+        self._n_bytes = 0
+        self._weights: dict[_Key, tuple[int, int]] = {}
 
     def is_call(self, proto: NodeProto, domain: str) -> bool:
         """Whether the node calls one of the functions."""
@@ -79,10 +84,7 @@ class Functions:
         if scope.depth >= DEEPEST:
             self._findings.add(table.MODEL_TOO_DEEP, place=place, limit=DEEPEST)
             return
-        self._n_inlined += len(function.node)
-        if self._n_inlined > _MOST_INLINED:
-            self._findings.add(table.TOO_MANY_NODES, place=place, limit=_MOST_INLINED)
-            self._findings.close()
+        self._count(key, function, scope, place)
         for what, found, most in (
             ("inputs", len(proto.input), len(function.input)),
             ("outputs", len(proto.output), len(function.output)),
@@ -97,6 +99,23 @@ class Functions:
         else:
             self._inline(reader, proto, function, key, op, outputs, scope)
         self._running.discard(key)
+
+    def _count(self, key: _Key, function: FunctionProto, scope: Scope, place: str) -> None:
+        """Add one call to what the functions stand for, and stop the load beyond a limit."""
+        weight = self._weights.get(key)
+        if weight is None:
+            weight = self._weights[key] = (_count_parts(function), function.ByteSize())
+        n_parts, n_bytes = weight
+        self._n_inlined += n_parts
+        self._n_bytes += n_bytes + n_parts * len(scope.prefix)
+        limit = ""
+        if self._n_inlined > _MOST_INLINED:
+            limit = f"{_MOST_INLINED} nodes"
+        elif self._n_bytes > _MOST_INLINED_BYTES:
+            limit = f"{_MOST_INLINED_BYTES} bytes of nodes"
+        if limit:
+            self._findings.add(table.TOO_MANY_NODES, place=place, limit=limit)
+            self._findings.close()
 
     def _inline(
         self,
@@ -215,6 +234,19 @@ class Functions:
                 imports, self._schemas, self._ledger, self._model, function.name, self._findings
             )
         return found
+
+
+def _count_parts(function: FunctionProto) -> int:
+    """Count the nodes and outputs of a function, with those of the bodies inside it. Recursion-free."""
+    n_parts = 0
+    pending = list(function.node)
+    while pending:
+        node = pending.pop()
+        n_parts += 1 + len(node.output)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                pending += attribute.g.node
+    return n_parts
 
 
 class _FunctionOperators(Operators):

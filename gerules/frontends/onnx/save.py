@@ -27,7 +27,7 @@ _LARGEST_INLINE_BYTES: Final = 1_500_000_000
 """Beyond it weights go to a file of their own: protobuf stops at 2 GiB. Source: protobuf."""
 
 _SMALLEST_APART_BYTES: Final = 1024
-"""Smaller tensors stay in the message."""
+"""Smaller tensors, and texts, stay in the message."""
 
 _ALIGN_BYTES: Final = 4096
 """Pages, so that others can map external data. Source: onnx, ExternalData.md."""
@@ -204,9 +204,6 @@ def _save_inline(
             kept.append(tensor)
             continue
         dtype = dtype_of(array)
-        if dtype is DType.STRING:
-            kept.append(tensor)
-            continue
         size_bytes = dtype.size_bytes(array.size)
         head = tensor.SerializeToString() + _RAW_DATA_TAG + varint_bytes(size_bytes)
         total = varint_bytes(len(head) + size_bytes)
