@@ -19,7 +19,7 @@ from gerules.runtime.kernels.contract import (
     required,
 )
 from gerules.runtime.kernels.precision import round_to, widen
-from gerules.runtime.kernels.rows import sum_rows
+from gerules.runtime.kernels.rows import mean_over
 
 Inputs = Sequence[Array | None]
 Attrs = Mapping[str, Attr]
@@ -52,18 +52,12 @@ def _standardize(
     x: Array, axes: tuple[int, ...], epsilon: float, out: Array | None = None
 ) -> tuple[Array, Array, Array]:
     """Return (x - mean) / sqrt(variance + epsilon), the mean, and the inverse deviation."""
-    mean = _mean(x, axes)
+    mean = mean_over(x, axes)
     centred = np.subtract(x, mean, out=out)
-    variance = _mean(np.square(centred), axes)
+    variance = mean_over(np.square(centred), axes)
     inverse = 1 / np.sqrt(variance + x.dtype.type(epsilon))
     centred *= inverse
     return centred, mean, inverse
-
-
-def _mean(x: Array, axes: tuple[int, ...]) -> Array:
-    if axes == (x.ndim - 1,) and x.size:
-        return sum_rows(x) / x.dtype.type(x.shape[-1])
-    return x.mean(axis=axes, keepdims=True)
 
 
 def layer_normalization(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
@@ -88,7 +82,7 @@ def rms_normalization(inputs: Inputs, attrs: Attrs, context: KernelContext) -> l
     axes = tuple(range(normalize_axis(read_int(attrs, "axis", -1), x.ndim), x.ndim))
     wide = widen(x)
     out = np.square(wide, out=context.destination(x.shape, wide.dtype))
-    power = _mean(out, axes)
+    power = mean_over(out, axes)
     np.multiply(wide, 1 / np.sqrt(power + wide.dtype.type(read_float(attrs, "epsilon", 1e-5))), out=out)
     # Scale joins in the type of the input before the scale, as the operator's function says.
     return [round_to(out * widen(scale), scale.dtype)]
@@ -125,8 +119,8 @@ def mean_variance_normalization(inputs: Inputs, attrs: Attrs, context: KernelCon
     x = required(inputs, 0)
     axes = read_ints(attrs, "axes") or (0, 2, 3)
     wide = widen(x)
-    centred = wide - wide.mean(axis=axes, keepdims=True)
-    deviation = np.sqrt(np.square(centred).mean(axis=axes, keepdims=True))
+    centred = wide - mean_over(wide, axes)
+    deviation = np.sqrt(mean_over(np.square(centred), axes))
     return [round_to(centred / (deviation + wide.dtype.type(1e-9)), x.dtype)]
 
 

@@ -11,6 +11,7 @@ from gerules.ir import Attr
 from gerules.runtime.kernels.attributes import read_flag, read_int
 from gerules.runtime.kernels.contract import Array, Kernel, KernelContext, required
 from gerules.runtime.kernels.precision import is_float, round_to, widen
+from gerules.runtime.kernels.rows import mean_over
 from gerules.runtime.kernels.windows import Windows, pad_for, pool_windows
 
 Inputs = Sequence[Array | None]
@@ -45,7 +46,7 @@ def average_pool(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[A
 def global_average_pool(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
     """GlobalAveragePool over all spatial axes."""
     x = _spatial_input(inputs)
-    return [round_to(widen(x).mean(axis=tuple(range(2, x.ndim)), keepdims=True), x.dtype)]
+    return [round_to(mean_over(widen(x), tuple(range(2, x.ndim))), x.dtype)]
 
 
 def global_max_pool(inputs: Inputs, attrs: Attrs, context: KernelContext) -> list[Array]:
