@@ -31,6 +31,9 @@ from gerules.backend.schedule import (
 
 ALIGN_BYTES = 512
 
+PLANTED_LIMIT = 10_000
+"""Planted cases above this are left out: the whole budget is spent on each, which takes minutes."""
+
 T = TypeVar("T")
 
 
@@ -187,6 +190,8 @@ def print_placement(counts: Sequence[int]) -> None:
     print_row(*["---"] * (len(head) + 1))
     for name, make in NETS.items():
         for count in counts:
+            if make is planted_lives and count > PLANTED_LIMIT:
+                continue
             lives = make(count)
             plan, took = timed(lambda lives=lives: plan_memory(lives, align_bytes=ALIGN_BYTES))
             peak, plain = timed(lambda lives=lives: first_fit_peak(lives))
