@@ -167,6 +167,43 @@ CANNOT_EXPORT: Final = ErrorCode(
     "{remedy}",
 )
 
+# E10040-E10049: input shapes
+BAD_SHAPE_TEXT: Final = ErrorCode(
+    "E10040", "bad-shape-text", "{text} is no input shape: {reason}",
+    "Input shapes are written `name=1,3,224,224`, several with `;` between them.",
+    "write it like data=1,3,224,224;mask=1,128",
+)
+UNKNOWN_INPUT: Final = ErrorCode(
+    "E10041", "unknown-input", "the model has no input {input}",
+    "A shape was given for a name that is none of the model's inputs.",
+    "use one of {known}",
+)
+SHAPE_RANK_DIFFERS: Final = ErrorCode(
+    "E10042", "shape-rank-differs", "{input} has {n_declared} dimensions, and {n_given} were given",
+    "A shape has as many numbers as the input has dimensions.",
+    "give {n_declared} numbers",
+)
+SHAPE_CONTRADICTS: Final = ErrorCode(
+    "E10043", "shape-contradicts", "dimension {axis} of {input} is {declared}, not {given}",
+    "A dimension that the model fixes cannot be given another size.",
+    "give the size the model has",
+)
+DIM_OUT_OF_RANGE_GIVEN: Final = ErrorCode(
+    "E10044", "given-dim-out-of-range", "{name} cannot be {given}",
+    "A dimension is a whole number from 1 to 2**31 - 1.",
+    "give a positive size",
+)
+DIM_BOUND_TWICE: Final = ErrorCode(
+    "E10045", "dim-bound-twice", "{dim} would be {first} and {second} at once",
+    "Dimensions of one name have one size in the whole model.",
+    "give the same size wherever {dim} stands",
+)
+UNKNOWN_DIM_NAME: Final = ErrorCode(
+    "E10046", "unknown-dim-name", "no input has a dimension {dim}",
+    "A size was given for a name that is no symbolic dimension of an input.",
+    "use one of {known}",
+)
+
 # ---------------------------------------------------------------- E3: types, shapes and formats
 TYPE_CONTRADICTS: Final = ErrorCode(
     "E30001", "type-contradicts", "{node} ({op}) makes {value} {inferred}, but the model declares {declared}",
@@ -438,6 +475,38 @@ OPERATOR_NOT_SUPPORTED: Final = ErrorCode(
     "E50001", "operator-not-supported", "OpType {op} is not supported ({n_nodes} nodes): {reason}",
     "No operator of this name exists at the model's opset, or nothing on the device can run it.",
     "{remedy}",
+)
+
+# E50010-E50049: devices, precision, formats, engines
+UNKNOWN_DEVICE: Final = ErrorCode(
+    "E50010", "unknown-device", "there is no device {device}",
+    "Devices are declared in rule files; no file that was read declares this one.",
+    "use one of {known}, or give the file that declares it",
+)
+UNKNOWN_PORT: Final = ErrorCode(
+    "E50011", "unknown-port", "{op} has no input {port}",
+    "A line of a `formats on` table names the inputs of its operator, as its `define` or schema does.",
+    "use {known}",
+)
+BAD_DEVICE_SETTING: Final = ErrorCode(
+    "E50012", "bad-device-setting", "{setting} cannot be so: {reason}",
+    "A device sets a number, a text or a list of texts; costs are numbers above zero.",
+    "correct the value",
+)
+UNKNOWN_ENGINE: Final = ErrorCode(
+    "E50013", "unknown-engine", "the device {device} has no engine {engine}",
+    "A rule or an option places a node on an engine that the device does not have.",
+    "use one of {known}",
+)
+UNKNOWN_PRECISION: Final = ErrorCode(
+    "E50014", "unknown-precision", "{mode} is no precision mode",
+    "The precision modes are those gerules knows, whatever the device.",
+    "use one of {known}",
+)
+UNKNOWN_KEEP: Final = ErrorCode(
+    "E50015", "unknown-keep", "{name} names no node of the model",
+    "What keeps its element type is named by the model's own node names, or as `OpType::Name`.",
+    "correct the name",
 )
 
 # ---------------------------------------------------------------- E7: running
