@@ -153,9 +153,8 @@ class Applier:
         if self.rule.rewrite:
             self._commit(candidate, types)
         sources = tuple(dict.fromkeys(name for node in region for name in sources_of(node)))
-        return Change(
-            tuple(removed.values()), tuple(candidate.nodes), tuple(replaced), wanted, sources
-        )
+        gone = tuple(node for node in region if node.id in removed)
+        return Change(gone, tuple(candidate.nodes), tuple(replaced), wanted, sources)
 
     # ------------------------------------------------------------ what leaves
     def _bound(self, m: Match, names: Iterable[str]) -> list[int]:
@@ -434,6 +433,9 @@ def is_same_region(candidate: Candidate) -> bool:
             is_equal(value_of_attr(one.attrs[k]), value_of_attr(two.attrs[k]), None) for k in one.attrs
         ):
             return False
+        schema = site.schema(one.op)
+        if schema is not None and schema.is_commutative and set(one.inputs) == set(two.inputs):
+            continue
         for before, after in zip(one.inputs, two.inputs, strict=True):
             if before is None or after is None:
                 if before is not after:

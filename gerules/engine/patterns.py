@@ -90,6 +90,8 @@ class PatternCompiler:
         self.chain_ops: frozenset[str] = frozenset()
         """Operators of the chains in the rule; empty when it has none."""
         self.chain_memory = ChainMemory()
+        self.chain_limits: dict[str, int] = {}
+        """Most nodes of a chain, by its name, where a guard says so."""
 
     # ------------------------------------------------------------ names
     def new_slot(self) -> int:
@@ -439,6 +441,7 @@ class PatternCompiler:
         name_slot = frame.scope.slots[op.name] if op.name != ANY else None
         bound |= _own_names(call)
         most = op.most if op.most is not None else LONGEST_CHAIN
+        most = min(most, self.chain_limits.get(op.name, most))
         ops = self.vocabulary.ops(op.ops)
         links = [
             chain_link(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gerules.dsl.expressions import BoolOp, CallExpr, Expr, Ref
+from gerules.dsl.expressions import BoolOp, CallExpr, Compare, Expr, Literal, ParamRef, Ref
 from gerules.dsl.syntax import (
     ANY,
     CallPattern,
@@ -116,6 +116,7 @@ class Program:
         for line in plan.rule.folds:
             for name in line.names:
                 compiler.slot(frame, name.name, Kind.RESULT)
+        compiler.chain_limits = dict(_chain_limits(plan.rule, vocabulary))
         try:
             self._links = self._compile(frame)
         except RecursionError:
@@ -216,6 +217,22 @@ class Program:
             within_limits=lambda m: all(check(m) for check in checks),
         )
         return [*links, group_link(self._site, group)]
+
+
+def _chain_limits(rule: Rule, vocabulary: Vocabulary) -> Iterator[tuple[str, int]]:
+    """Yield what guards like `len(ch) <= $MAX_CHAIN` say, so that longer paths are not even tried."""
+    for guard in rule.guards:
+        match guard.test:
+            case Compare(
+                first=CallExpr(callee=Ref(name="len"), args=(Ref(name=name),)), rest=(("<" | "<=" as op, bound),)
+            ):
+                found = bound.value if isinstance(bound, Literal) else None
+                if isinstance(bound, ParamRef):
+                    found = vocabulary.number(bound.name)
+                if isinstance(found, int):
+                    yield name, found - (op == "<")
+            case _:
+                pass
 
 
 def _ordered_names(guard: Condition) -> Iterator[list[str]]:

@@ -117,7 +117,9 @@ class _Run:
         self.marks: dict[int, dict[str, object]] = (
             session.trace.body_annotations.setdefault(path, {}) if path else session.trace.annotations
         )
-        self.sign = -1.0 if session.options.outputs_first else 1.0
+        outward = -1.0 if session.options.outputs_first else 1.0
+        # Groups grow forward from their first member, whatever the order of the phase.
+        self.signs = [1.0 if plan.is_group or len(plan.roots) > 1 else outward for plan in self.plans]
         self.limit_round = len(graph.nodes) + _ROUNDS_BEYOND_NODES
         self.n_changes = 0
         self.has_chains = False
@@ -178,7 +180,7 @@ class _Run:
         nodes = [node for i in self.index.nodes(start.feature) if (node := editor.nodes.get(i)) is not None]
         if start.climb:
             nodes = climb(nodes, start.climb, self.site)
-        key, sign = editor.order_key, self.sign
+        key, sign = editor.order_key, self.signs[rank]
         return [(sign * key(node.id), node.id) for node in nodes if node.op in root_ops]
 
     # ------------------------------------------------------------ trying
@@ -253,7 +255,7 @@ class _Run:
         for value in node.inputs:
             producer = self.site.producer(value) if value is not None else None
             if producer is not None and producer.op in ops:
-                self.work.push(rank, self.sign * self.editor.order_key(producer.id), producer.id)
+                self.work.push(rank, self.signs[rank] * self.editor.order_key(producer.id), producer.id)
 
     # ------------------------------------------------------------ after a match
     def _accept(self, rank: int, m: Match) -> bool:
@@ -269,7 +271,7 @@ class _Run:
         change = active.applier.attempt(m, active.count, self.marks)
         if change is None:
             return False
-        self.n_changes += 1
+        self.n_changes += bool(change.removed or change.added)
         self._record(active, change)
         self.session.burn(active.count.rule)
         if number + 1 > self.limit_round:
@@ -336,7 +338,7 @@ class _Run:
             self._activate(rank)
 
     def _queue_around(self, node: Node) -> None:
-        site, sign, key = self.site, self.sign, self.editor.order_key
+        site, signs, key = self.site, self.signs, self.editor.order_key
         n_run = self.session.plans.n_run
         is_once = self.session.options.is_once
         for rank, rungs in self.positions.get(node.op, ()):
@@ -345,7 +347,7 @@ class _Run:
             root_ops = self.plans[rank].root_ops
             for root in climb([node], rungs, site) if rungs else (node,):
                 if root.op in root_ops:
-                    self.work.push(rank, sign * key(root.id), root.id)
+                    self.work.push(rank, signs[rank] * key(root.id), root.id)
         for rank in self.siblings.get(node.op, ()):
             if is_once and rank < n_run:
                 continue
@@ -355,11 +357,11 @@ class _Run:
                     continue
                 for sibling in site.fans.readers(value, node.id, NEIGHBOURS // 4, NEIGHBOURS):
                     if sibling.op in root_ops:
-                        self.work.push(rank, sign * key(sibling.id), sibling.id)
+                        self.work.push(rank, signs[rank] * key(sibling.id), sibling.id)
         for rank, active in self.active.items() if self.has_chains else ():
             if node.op in active.program.chain_ops and not (is_once and rank < n_run):
                 top = self._top_of_chain(node, active.program.chain_ops)
-                self.work.push(rank, sign * key(top.id), top.id)
+                self.work.push(rank, signs[rank] * key(top.id), top.id)
 
     def _top_of_chain(self, node: Node, ops: frozenset[str]) -> Node:
         editor = self.editor

@@ -26,7 +26,7 @@ SCHEMAS = Schemas()
 
 
 class Maker:
-    """Builds a graph by calls; values are ids."""
+    """Builds graphs by calls; values are ids. `graph` keeps what its outputs need and drops the rest."""
 
     def __init__(self, opset: int = OPSET) -> None:
         self.editor = GraphEditor(empty_graph("g", {"": opset}))
@@ -56,6 +56,7 @@ class Maker:
 
     def graph(self, *outputs: int) -> Graph:
         self.editor.set_outputs(outputs)
+        self.editor.prune()
         return self.editor.commit()
 
 
