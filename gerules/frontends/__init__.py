@@ -1,7 +1,17 @@
 """Front ends: models of other systems read as graphs, and graphs written as their models."""
 
 from gerules.frontends.fault import ModelError
+from gerules.frontends.graph_text import load_graph_text, save_graph_text
 from gerules.frontends.load import READERS, load
 from gerules.frontends.onnx import load_onnx, save_onnx, to_onnx
 
-__all__ = ["READERS", "ModelError", "load", "load_onnx", "save_onnx", "to_onnx"]
+__all__ = [
+    "READERS",
+    "ModelError",
+    "load",
+    "load_graph_text",
+    "load_onnx",
+    "save_graph_text",
+    "save_onnx",
+    "to_onnx",
+]

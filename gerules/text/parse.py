@@ -45,7 +45,7 @@ class Grammar:
 
     def __init__(self, file_name: str, max_bytes: int = MAX_TEXT_BYTES) -> None:
         self._path = Path(__file__).with_name(file_name)
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
 
     def parse(self, source: Source) -> Tree[Token]:
         """Parse a text.
@@ -59,7 +59,7 @@ class Grammar:
 
         Cost: linear; the LALR table is built once in a process (0.2 s).
         """
-        check_size(source, self._max_bytes)
+        check_size(source, self.max_bytes)
         try:
             return self._lark.parse(source.text + "\n")
         except (UnexpectedInput, LayoutError) as error:

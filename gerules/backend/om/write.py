@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
-from gerules.backend.om.atomic import write_atomically
 from gerules.backend.om.attributes import ints, texts
 from gerules.backend.om.check import check_writable
 from gerules.backend.om.container import PartitionSource, write_container
@@ -23,6 +22,7 @@ from gerules.backend.om.model import OmAttr, OmModel
 from gerules.backend.om.proto import ModelDef, serialize
 from gerules.backend.om.tasks import pack_tasks
 from gerules.errors import Faults, table
+from gerules.text.files import write_files
 
 ESCAPED_TEXTS: Final = "_gerules_escaped_texts"
 """The model attribute that says texts went through `escape`."""
@@ -47,7 +47,18 @@ def write_om(model: OmModel, path: str | Path) -> int:
 
     Cost: O(operators + edges) memory, O(file) time.
     """
-    return write_atomically(Path(path), om_chunks(model))
+    path, size_bytes = Path(path), 0
+
+    def write(file: BinaryIO) -> None:
+        nonlocal size_bytes
+        for chunk in om_chunks(model):
+            size_bytes += file.write(chunk)
+
+    try:
+        write_files([(path, write)])
+    except OSError as fault:
+        raise OmError(table.CANNOT_WRITE, path=path, reason=fault.strerror or str(fault)) from None
+    return size_bytes
 
 
 def om_chunks(model: OmModel) -> Iterator[bytes | memoryview]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -22,6 +19,7 @@ from gerules.frontends.onnx.wire import varint_bytes
 from gerules.frontends.onnx.writer import GraphWriter, InlineStore, Store
 from gerules.ir import DType, Graph, dtype_of
 from gerules.ops.registry import Schemas
+from gerules.text.files import write_files
 
 _LARGEST_INLINE_BYTES: Final = 1_500_000_000
 """Beyond it weights go to a file of their own: protobuf stops at 2 GiB. Source: protobuf."""
@@ -222,7 +220,7 @@ def _save_inline(
             file.write(head)
             file.write(payload)
 
-    _write_files([(path, write)])
+    write_files([(path, write)])
 
 
 def _save_apart(
@@ -242,62 +240,7 @@ def _save_apart(
 
     # The model last: it is what makes the data count.
     files = [(path, write_model)]
-    _write_files([(data_path, write_data), *files] if store.parts else files)
-
-
-def _write_files(files: list[tuple[Path, Callable[[BinaryIO], None]]]) -> None:
-    """Write files under temporary names, then give all of them their names; on a fault none is changed."""
-    written: list[tuple[Path, Path]] = []
-    backups: list[tuple[Path, Path]] = []
-    fresh: list[Path] = []
-    try:
-        for path, write in files:
-            if path.is_dir():
-                raise IsADirectoryError(21, "it is a folder")
-            temporary = _temporary(path)
-            written.append((temporary, path))
-            with temporary.open("xb") as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-        for temporary, path in written[:-1]:
-            if path.exists():
-                backup = _temporary(path)
-                path.replace(backup)
-                backups.append((backup, path))
-            else:
-                fresh.append(path)
-            temporary.replace(path)
-        written[-1][0].replace(written[-1][1])
-    except BaseException:
-        for temporary, _ in written:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-        for path in fresh:
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
-        for backup, path in backups:
-            with contextlib.suppress(OSError):
-                backup.replace(path)
-        raise
-    for backup, _ in backups:
-        with contextlib.suppress(OSError):
-            backup.unlink()
-    _sync_folder(files[-1][0].parent)
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{secrets.token_hex(8)}.tmp")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new names last; not every system can."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    write_files([(data_path, write_data), *files] if store.parts else files)
 
 
 def _weight_bytes(graph: Graph) -> int:
