@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from gerules.dsl.declarations import (
     ConstDecl,
@@ -30,6 +30,9 @@ from gerules.errors import Diagnostic, Faults, Span, table
 from gerules.ops.schema import OpSchema
 
 _T = TypeVar("_T")
+
+_MAX_COMPARED: Final = 2000
+"""Names that a suggestion is looked for in."""
 
 
 class SchemaSource(Protocol):
@@ -142,7 +145,9 @@ def merge_files(files: Sequence[RuleFile], faults: Faults) -> RuleBook:
 
 def suggest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """Return a note with the nearest known name, if one is near."""
-    near = difflib.get_close_matches(name, list(known), n=1)
+    # Only names of about this length are compared: a file full of mistakes must not cost minutes.
+    alike = [item for item in known if abs(len(item) - len(name)) <= 3][:_MAX_COMPARED]
+    near = difflib.get_close_matches(name, alike, n=1)
     return (f"did you mean {near[0]}?",) if near else ()
 
 

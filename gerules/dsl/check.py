@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from gerules.dsl.book import RuleBook, SchemaSource, suggest
 from gerules.dsl.check_expr import Names, check_expr, names_of
@@ -27,6 +28,10 @@ from gerules.dsl.syntax import (
 from gerules.errors import Faults, table
 
 
+MAX_FAULTS: Final = 1000
+"""With so many faults the rest of the rules is not looked at."""
+
+
 def check_rules(
     book: RuleBook, schemas: SchemaSource, functions: Mapping[str, Function] = FUNCTIONS
 ) -> Faults:
@@ -46,6 +51,8 @@ def check_rules(
     _check_patterns(book, checker)
     _check_defines(book, checker)
     for rule in book.rules:
+        if len(faults) >= MAX_FAULTS:
+            break
         checker.check(rule)
     _check_sets_and_phases(book, names, faults)
     _check_profiles(book, names, faults)

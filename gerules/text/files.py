@@ -27,15 +27,14 @@ def write_files(files: Sequence[tuple[Path, Write]]) -> None:
     fresh: list[Path] = []
     try:
         for path, write in files:
-            if path.is_dir():
-                raise IsADirectoryError(21, "it is a folder")
+            _check_name(path)
             temporary = _temporary(path)
             written.append((temporary, path))
-            with _open_new(temporary) as file:
+            with temporary.open("xb") as file:
                 write(file)
                 file.flush()
                 os.fsync(file.fileno())
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # a file that is replaced keeps its rights
                 temporary.chmod(path.stat().st_mode & 0o777)
         for temporary, path in written[:-1]:
             if path.exists():
@@ -62,12 +61,15 @@ def write_files(files: Sequence[tuple[Path, Write]]) -> None:
         _sync_folder(folder)
 
 
-def _open_new(path: Path) -> BinaryIO:
+def _check_name(path: Path) -> None:
     try:
-        return path.open("xb")
-    except ValueError as fault:
-        # A name with NUL, or with characters the file system's encoding lacks.
-        raise OSError(22, str(fault)) from None
+        if path.is_dir():
+            raise IsADirectoryError(21, "it is a folder")
+        os.fsencode(path)
+        if "\0" in str(path):
+            raise ValueError("the name holds a NUL character")
+    except ValueError as fault:  # UnicodeEncodeError is one
+        raise OSError(22, f"the name cannot be one of a file: {fault}") from None
 
 
 def _temporary(path: Path) -> Path:
