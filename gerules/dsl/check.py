@@ -27,7 +27,6 @@ from gerules.dsl.syntax import (
 )
 from gerules.errors import Faults, table
 
-
 MAX_FAULTS: Final = 1000
 """With so many faults the rest of the rules is not looked at."""
 
