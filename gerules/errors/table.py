@@ -190,7 +190,7 @@ SHAPE_CONTRADICTS: Final = ErrorCode(
 )
 DIM_OUT_OF_RANGE_GIVEN: Final = ErrorCode(
     "E10044", "given-dim-out-of-range", "{name} cannot be {given}",
-    "A dimension is a whole number from 1 to 2**31 - 1.",
+    "A dimension is a whole number from 1 to 2**63 - 1.",
     "give a positive size",
 )
 DIM_BOUND_TWICE: Final = ErrorCode(
@@ -510,6 +510,38 @@ UNKNOWN_KEEP: Final = ErrorCode(
 )
 
 # ---------------------------------------------------------------- E7: running
+# E20001-E20029: inputs at run time
+INPUT_MISSING: Final = ErrorCode(
+    "E20001", "input-missing", "input {name} ({type}) is not given",
+    "A model runs only when each of its inputs is given, except those that have a default.",
+    "give an array under this name",
+)
+INPUT_UNKNOWN: Final = ErrorCode(
+    "E20002", "input-unknown", "the model has no input {name}; it has {known}",
+    "An array is given under a name that no input of the model has.",
+    "use the names of the inputs, or leave the array out",
+)
+INPUT_DTYPE: Final = ErrorCode(
+    "E20003", "input-dtype", "input {name} is {found} where {expected} is wanted",
+    "The element types of inputs are fixed when a model is compiled; nothing is converted silently.",
+    "convert the array before the run",
+)
+INPUT_SHAPE: Final = ErrorCode(
+    "E20004", "input-shape", "input {name} has shape {found} where {expected} is wanted",
+    "The array has another rank than the input, or another size along a dimension that is fixed.",
+    "reshape or pad the array, or compile the model for this shape",
+)
+INPUT_DIM_DISAGREES: Final = ErrorCode(
+    "E20005", "input-dim-disagrees", "dimension {dim} is {found} in input {name} but {other_size} in {other}",
+    "Dimensions of one name have one size in a run.",
+    "give inputs that belong together",
+)
+INPUT_KIND: Final = ErrorCode(
+    "E20006", "input-kind", "input {name} is {found} where {expected} is wanted",
+    "Tensors are given as arrays, sequences as lists of arrays, absent optionals as None.",
+    "give the value in the form the type asks for",
+)
+
 NO_KERNEL: Final = ErrorCode(
     "E70001", "no-kernel", "operator {op} cannot be run at opset {opset}",
     "Neither gerules nor onnx.reference has a kernel for it.",
@@ -524,6 +556,21 @@ RESULT_DOES_NOT_FIT: Final = ErrorCode(
     "E70003", "result-does-not-fit", "operator {op} gives {found} where {planned} was planned",
     "The place for a result has the shape and type that were inferred; the computed ones differ.",
     "compile again for the shapes the model is run with",
+)
+RUN_TOO_DEEP: Final = ErrorCode(
+    "E70004", "run-too-deep", "operator {op} is defined through bodies more than {limit} deep",
+    "Bodies and definitions nest without end, or an operator's definition uses the operator itself.",
+    "correct the definition, or flatten the model",
+)
+LOOP_DOES_NOT_STOP: Final = ErrorCode(
+    "E70005", "loop-does-not-stop", "operator {op} still runs after {limit} turns",
+    "The condition of a loop without a trip count never becomes false.",
+    "give the loop a trip count, or correct its condition",
+)
+BODY_GIVES_TOO_LITTLE: Final = ErrorCode(
+    "E70006", "body-gives-too-little", "operator {op} cannot use its body: {reason}",
+    "A body takes or gives another number of values than its node needs, or a value it needs is absent.",
+    "check the model",
 )
 
 DECLARED_TWICE: Final = ErrorCode(
