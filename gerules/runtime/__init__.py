@@ -1,1 +1,1 @@
-"""Running: kernels on numpy, and executors of graphs and of `.om` files."""
+"""Running: graphs by meaning, `.om` files by their own order and offsets, and what parts the two."""
