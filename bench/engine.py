@@ -24,6 +24,7 @@ from gerules.dsl.book import RuleBook
 from gerules.dsl.load import load_rules
 from gerules.dsl.selection import Environment, select_rules
 from gerules.engine.define import define_extra, make_infer
+from gerules.engine.define_schema import register_defines
 from gerules.engine.evaluation import RuleContext
 from gerules.engine.ranking import RulePlans, plan_rules
 from gerules.engine.rewrite import rewrite
@@ -47,7 +48,9 @@ def graph_of(kind: str, n_nodes: int) -> Graph:
         names[weight.name] = editor.add_const(numpy_helper.to_array(weight), weight.name)
     for node in model.graph.node:
         if node.op_type == "Constant":
-            names[node.output[0]] = editor.add_const(numpy_helper.to_array(node.attribute[0].t), node.output[0])
+            names[node.output[0]] = editor.add_const(
+                numpy_helper.to_array(node.attribute[0].t), node.output[0]
+            )
             continue
         attrs = {a.name: _attr(a, node.op_type) for a in node.attribute}
         inputs = [names[name] if name else None for name in node.input]
@@ -67,9 +70,12 @@ def graph_of(kind: str, n_nodes: int) -> Graph:
 def _attr(attr, op: str):
     if attr.type == 2:
         return DType.F32 if op == "Cast" and attr.name == "to" else attr.i
-    return {1: lambda: attr.f, 3: lambda: attr.s.decode(), 6: lambda: tuple(attr.floats), 7: lambda: tuple(attr.ints)}[
-        attr.type
-    ]()
+    return {
+        1: lambda: attr.f,
+        3: lambda: attr.s.decode(),
+        6: lambda: tuple(attr.floats),
+        7: lambda: tuple(attr.ints),
+    }[attr.type]()
 
 
 class Bench:
@@ -78,6 +84,7 @@ class Bench:
     def __init__(self, book: RuleBook, sets: str) -> None:
         self.book = book
         self.schemas = Schemas()
+        register_defines(book.defines.values(), self.schemas)
         selection = select_rules(book, Environment())
         self.context = RuleContext(selection.scope, book.patterns)
         wanted = tuple(sets.split(","))
@@ -89,7 +96,9 @@ class Bench:
 
     def run(self, graph: Graph, plans: RulePlans, repeat: int = 3) -> tuple[float, int]:
         """Best time in seconds, and how many rewrites there were."""
-        extra = define_extra(self.book.defines, schemas=self.schemas, context=self.context, opsets=graph.opsets)
+        extra = define_extra(
+            self.book.defines, schemas=self.schemas, context=self.context, opsets=graph.opsets
+        )
         infer = make_infer(self.schemas, graph.opsets, extra)
         best, n_applied = float("inf"), 0
         for _ in range(repeat):
@@ -142,7 +151,9 @@ def main() -> None:
             graph = graph_of(kind, size)
             took, n_applied = bench.run(graph, plans, 3 if size < 100_000 else 1)
             per_node.append(took / len(graph.nodes) * 1e6)
-            print(f"{kind:12} {size:7} nodes: {took:7.3f} s  {per_node[-1]:6.1f} us/node  {n_applied} rewrites")
+            print(
+                f"{kind:12} {size:7} nodes: {took:7.3f} s  {per_node[-1]:6.1f} us/node  {n_applied} rewrites"
+            )
         print(f"{kind:12} growth of time per node: {per_node[-1] / per_node[0]:.2f}")
     graph = graph_of("transformer", 10_000)
     quiet, _ = bench.run(graph, plan_rules([], bench.context))
@@ -154,11 +165,17 @@ def main() -> None:
     for name in ("qkv", "many"):
         text = (QKV if name == "qkv" else MANY).replace("@GUARD", "D == 999")
         refused = load_rules([Source("b.ger", "gerules 1\n" + text)], schemas=None)
-        applied = load_rules([Source("b.ger", "gerules 1\n" + text.replace("D == 999", "D == 8"))], schemas=None)
+        applied = load_rules(
+            [Source("b.ger", "gerules 1\n" + text.replace("D == 999", "D == 8"))], schemas=None
+        )
         for what, book in (("refused", refused), ("applied", applied)):
-            times = [bench.run(shared_matmuls(n), plan_rules(book.rules, bench.context))[0] for n in (100, 800)]
-            print(f"{name:5} {what}: 100 -> 800 MatMuls of one input: {times[0] * 1e3:.1f} -> {times[1] * 1e3:.1f} ms, "
-                  f"x{times[1] / times[0]:.1f}")  # fmt: skip
+            times = [
+                bench.run(shared_matmuls(n), plan_rules(book.rules, bench.context))[0] for n in (100, 800)
+            ]
+            few, many = (1e3 * took for took in times)
+            print(
+                f"{name:5} {what}: 100 -> 800 MatMuls of one input: {few:.1f} -> {many:.1f} ms, x{many / few:.1f}"
+            )
 
 
 QKV = """

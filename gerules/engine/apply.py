@@ -29,7 +29,8 @@ from gerules.engine.program import Program
 from gerules.engine.site import Site
 from gerules.engine.trace import Partial, RuleCount
 from gerules.errors import Diagnostic, GerulesError, Span
-from gerules.ir import CycleError, Node, Origin, TensorType, Value as GraphValue, ValueType, unify
+from gerules.ir import CycleError, Node, Origin, TensorType, ValueType, unify
+from gerules.ir import Value as GraphValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,9 @@ class Applier:
         self._cost = cost
         self._phase = phase
         self._sides = sides_of(program.rule, program)
-        self._names = {id(step): names_of_line(_expr_of(step)) for step in (*self.rule.steps, *self.rule.gates)}
+        self._names = {
+            id(step): names_of_line(_expr_of(step)) for step in (*self.rule.steps, *self.rule.gates)
+        }
         self.faults: list[Diagnostic] = []
         """Faults of the rule found while running it, the first of each kind."""
 
@@ -140,7 +143,11 @@ class Applier:
         candidate = Candidate(self._site, removed, tuple(replaced))
         if self.rule.rewrite:
             origin = origin_of(region, self.name, self._phase)
-            self._build(Builder(candidate, self.rule, self.program.scope, m, self._evaluator, self._infer, origin, region))
+            self._build(
+                Builder(
+                    candidate, self.rule, self.program.scope, m, self._evaluator, self._infer, origin, region
+                )
+            )
             types = self._checked_types(candidate)
             if is_same_region(candidate):
                 raise Refused("it would change nothing")
@@ -276,7 +283,9 @@ class Applier:
             if verdict.fault is not None:
                 self._note([verdict.fault])
             if not verdict.holds:
-                numbers = f"time {before[0]:.4g} -> {after[0]:.4g} us, bytes {before[1]:.4g} -> {after[1]:.4g}"
+                numbers = (
+                    f"time {before[0]:.4g} -> {after[0]:.4g} us, bytes {before[1]:.4g} -> {after[1]:.4g}"
+                )
                 count.refuse(verdict.reason)
                 if count.best is None or count.best.depth <= self.program.n_calls + len(self.rule.steps):
                     depth = self.program.n_calls + len(self.rule.steps) + 1
@@ -301,7 +310,9 @@ class Applier:
                     raise Refused(f"{node.op} has effects and would be made")
         gone = {value for node in candidate.removed.values() for value in node.writes()}
         made = {value for node in candidate.nodes for value in node.writes()}
-        reads = {value for node in candidate.nodes for value in node.reads()} | set(candidate.forward.values())
+        reads = {value for node in candidate.nodes for value in node.reads()} | set(
+            candidate.forward.values()
+        )
         for value in reads:
             if value in gone and value not in made:
                 raise Refused(f"{self._name(value)} would be read but no longer made")
@@ -443,4 +454,3 @@ def is_same_region(candidate: Candidate) -> bool:
             else:
                 pairs.append((before, after))
     return True
-

@@ -44,7 +44,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """What `ch@SET{2..16}` matched: nodes from the first to the last, and the values that come in sideways."""
+    """What `ch@SET{2..16}` matched: nodes from first to last, and the values that come in sideways."""
 
     nodes: tuple[Node, ...]
     side_inputs: tuple[int, ...]
@@ -52,7 +52,7 @@ class Path:
 
 @dataclass(slots=True)
 class Scope:
-    """The names of one rule (or one clause of a named pattern): slot, kind, and whether a group repeats it."""
+    """The names of a rule (or of a clause of a named pattern): slot, kind, whether a group repeats it."""
 
     slots: dict[str, int] = field(default_factory=dict[str, int])
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])

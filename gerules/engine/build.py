@@ -60,8 +60,8 @@ class Builder:
     origin: Origin
     region: Sequence[Node]
     """All matched nodes, in graph order; what `fn` puts into a body."""
-    made: dict[str, int | None | tuple[int, ...]] = field(
-        default_factory=dict[str, int | None | tuple[int, ...]]
+    made: dict[str, int | tuple[int, ...] | None] = field(
+        default_factory=dict[str, int | tuple[int, ...] | None]
     )
     """Names that build lines defined so far."""
 
@@ -179,7 +179,9 @@ class Builder:
         base = self._base_name()
         return [self.candidate.fresh_value(base) if value is None else value for value in wanted]
 
-    def _node(self, op: str, inputs: Sequence[int | None], outputs: Sequence[int | None], attrs: Mapping[str, Attr]) -> Node:
+    def _node(
+        self, op: str, inputs: Sequence[int | None], outputs: Sequence[int | None], attrs: Mapping[str, Attr]
+    ) -> Node:
         node_id = self.candidate.site.editor.fresh_id()
         end = len(inputs)
         while end and inputs[end - 1] is None:
@@ -241,12 +243,17 @@ class Builder:
             found = self.made[path[0]]
             return found if isinstance(found, tuple) else (found,)
         slot = self.scope.slots.get(path[0])
-        view = None if slot is None else self.evaluator.view(self.match.slots[slot], self.scope.kinds[path[0]])
+        view = (
+            None if slot is None else self.evaluator.view(self.match.slots[slot], self.scope.kinds[path[0]])
+        )
         if isinstance(view, ChainView) and path[1:] == ("side_inputs",):
             view = view.side_inputs
         if not isinstance(view, tuple):
             raise Refused(f"*{'.'.join(path)} is no list of values")
-        return [item.id if isinstance(item, ValueView) and item.id >= 0 else Number(item, path[0]) for item in view]
+        return [
+            item.id if isinstance(item, ValueView) and item.id >= 0 else Number(item, path[0])
+            for item in view
+        ]
 
     def _settle(self, operands: Sequence[Operand], schema: OpSchema | None, op: str) -> list[int | None]:
         """Turn numbers among the operands into constants of the right element type."""
@@ -351,4 +358,3 @@ class Builder:
             Node(node.id, op, node.inputs, node.outputs, attrs, node.name, self.origin, {"body": body})
         )
         return wanted
-

@@ -112,5 +112,3 @@ class Candidate:
             )
             time, moved, flops = time + found.time, moved + found.bytes, flops + found.flops
         return time, moved, flops
-
-

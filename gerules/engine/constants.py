@@ -26,7 +26,6 @@ from gerules.ir import Attr, Const, DType, TensorType, ValueType
 from gerules.ops import AttrSpec, OpSchema, Param, ParamKind
 
 
-
 def attr_of_value(value: Value, spec: AttrSpec | None, name: str) -> Attr:
     """Return an attribute, of the kind that the schema asks for, or of the value's own without schema.
 
@@ -127,7 +126,11 @@ def dtype_for_input(
             return own
         if param.dtypes is not None and len(param.dtypes) == 1:
             return next(iter(param.dtypes))
-        if param.dtypes is not None and DType.I64 in param.dtypes and not (set(known.values()) & param.dtypes):
+        if (
+            param.dtypes is not None
+            and DType.I64 in param.dtypes
+            and not (set(known.values()) & param.dtypes)
+        ):
             return DType.I64
         fitting = [d for d in known.values() if param.dtypes is None or d in param.dtypes]
         return fitting[0] if fitting else own

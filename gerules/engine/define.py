@@ -23,12 +23,15 @@ from gerules.ir import (
     Graph,
     GraphEditor,
     Node,
-    Value as GraphValue,
     ValueType,
     empty_graph,
 )
+from gerules.ir import (
+    Value as GraphValue,
+)
 from gerules.ops import Schemas
-from gerules.ops.inference import Extra, infer as infer_types
+from gerules.ops.inference import Extra
+from gerules.ops.inference import infer as infer_types
 
 _DEEPEST_DEFINE: Final = 32
 """Definitions that use defined operators inside each other."""
@@ -101,7 +104,7 @@ def expand_define(
         raise RuleError(table.BAD_DEFINE, span=define.name.span, op=node.op, reason=reason) from None
     for value, record in candidate.values.items():
         editor.values[value] = GraphValue(value, record.name, candidate.types.get(value, record.type))
-    editor.consts.update({value: const for value, const in candidate.consts.items()})
+    editor.consts.update(candidate.consts)
     if candidate.nodes:
         editor.insert(candidate.nodes)
     # Known inputs were initializers while building, so that expressions could read them.
@@ -136,7 +139,14 @@ def define_extra(
             try:
                 inner = make_infer(schemas, opsets, extra)
                 graph = expand_define(
-                    define, node, inputs, schemas=schemas, infer=inner, consts=consts, context=context, opsets=opsets
+                    define,
+                    node,
+                    inputs,
+                    schemas=schemas,
+                    infer=inner,
+                    consts=consts,
+                    context=context,
+                    opsets=opsets,
                 )
             finally:
                 depth -= 1
@@ -151,7 +161,8 @@ def define_extra(
 
 def _key(node: Node, inputs: Sequence[ValueType | None], consts: Sequence[Const | None]) -> object:
     attrs = tuple(
-        (name, value.digest if isinstance(value, Const) else value) for name, value in sorted(node.attrs.items())
+        (name, value.digest if isinstance(value, Const) else value)
+        for name, value in sorted(node.attrs.items())
     )
     small = tuple(const.digest if const is not None and const.array.size <= 64 else None for const in consts)
     return node.op, repr(attrs), tuple(inputs), small, len(node.outputs)
@@ -190,20 +201,32 @@ def _bind(
             given = formals[place] if place < len(formals) else None
             if given is None and not param.is_optional:
                 raise RuleError(
-                    table.BAD_DEFINE, span=param.span, place=node.name, op=node.op, reason=f"{name} is not given"
+                    table.BAD_DEFINE,
+                    span=param.span,
+                    place=node.name,
+                    op=node.op,
+                    reason=f"{name} is not given",
                 )
             bind(name, Kind.VALUE, given)
             place += 1
             continue
         named.add(name)
         attr = node.attrs.get(name)
-        bind(name, Kind.ATTR, value_of_attr(attr) if attr is not None else dsl.evaluate(param.default, dsl.Scope()))
+        bind(
+            name,
+            Kind.ATTR,
+            value_of_attr(attr) if attr is not None else dsl.evaluate(param.default, dsl.Scope()),
+        )
     rest = tuple(value for value in formals[place:] if value is not None)
     if define.rest_inputs is not None:
         bind(define.rest_inputs.name, Kind.VALUES, rest)
     elif rest:
         raise RuleError(
-            table.BAD_DEFINE, span=define.name.span, place=node.name, op=node.op, reason="it has too many inputs"
+            table.BAD_DEFINE,
+            span=define.name.span,
+            place=node.name,
+            op=node.op,
+            reason="it has too many inputs",
         )
     others: dict[str, Attr] = {name: value for name, value in node.attrs.items() if name not in named}
     if define.rest_attrs is not None:
@@ -246,4 +269,3 @@ def _as_rule(define: Define, lines: tuple[BuildLine, ...]) -> Rule:
     return Rule(
         define.span, define.name, "", "", (), (), (), lines, (), (), (), (), 0, (), (), False, "", False, None
     )
-

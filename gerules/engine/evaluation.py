@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -73,7 +74,7 @@ class Questions:
         editor = self._site.editor
         nodes = [editor.producer(value.id) for value in values]
         keys = [-1.0 if node is None else editor.order_key(node.id) for node in nodes]
-        return all(one < two for one, two in zip(keys, keys[1:], strict=False))
+        return all(one < two for one, two in pairwise(keys))
 
     def all_same_format(self, ops: Sequence[OpView], /) -> bool:
         """Whether all inputs and outputs of the operators have one storage format."""
@@ -135,10 +136,14 @@ class MatchEvaluator:
         names = _names_in([condition.test])
         return lambda m: dsl.judge(condition, self.seen(m, scope, names)).holds
 
-    def seen(self, m: Match, scope: Scope, names: Iterable[str], more: Mapping[str, Value] | None = None) -> dsl.Scope:
+    def seen(
+        self, m: Match, scope: Scope, names: Iterable[str], more: Mapping[str, Value] | None = None
+    ) -> dsl.Scope:
         """Return the scope of an expression: the bound names it mentions, and `more`."""
         found = {
-            name: self.view(m.slots[scope.slots[name]], scope.kinds[name]) for name in names if name in scope.slots
+            name: self.view(m.slots[scope.slots[name]], scope.kinds[name])
+            for name in names
+            if name in scope.slots
         }
         return self.base.with_names({**found, **(more or {})})
 
@@ -203,4 +208,3 @@ def spoken(values: Mapping[str, Value]) -> Iterator[str]:
                 yield f"{name} = {text if len(text) <= 60 else text[:57] + '...'}"
             case _:
                 pass
-

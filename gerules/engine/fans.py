@@ -1,4 +1,4 @@
-"""Readers of one value, and nodes of one operator, in graph order: how rules with several roots find the others.
+"""Readers of one value, and nodes of one operator, in graph order: how the roots of a rule find each other.
 
 A search looks at a few neighbours in that order and never at all of them, so that a value with 800
 readers costs eight times one with 100.
@@ -56,9 +56,7 @@ class Fans:
         for node_id in self._walk(row, around, n_after, 0, nodes):
             yield nodes[node_id]
 
-    def _walk(
-        self, row: _Row, around: int, n_after: int, n_before: int, alive: object
-    ) -> list[int]:
+    def _walk(self, row: _Row, around: int, n_after: int, n_before: int, alive: object) -> list[int]:
         key = self._editor.order_key(around)
         found: list[int] = []
         place = bisect_right(row, (key, around))

@@ -1,4 +1,4 @@
-"""The index of a graph under change: which nodes have an operator, and which read what such an operator makes."""
+"""The index of a graph under change: nodes by operator, and by the operators of what they read."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final, cast
 
 import numpy as np
@@ -56,7 +57,9 @@ class Form:
 class Keywords:
     """Compiles the keywords of one call pattern, once for each operator that it meets."""
 
-    def __init__(self, site: Site, call: CallPattern, slots: Mapping[str, int], settings: Mapping[str, object]) -> None:
+    def __init__(
+        self, site: Site, call: CallPattern, slots: Mapping[str, int], settings: Mapping[str, object]
+    ) -> None:
         self._site = site
         self._call = call
         self._slots = slots
@@ -86,7 +89,9 @@ class Keywords:
                 fetch = _fetch_missing(self._newest_default(op, arg.name.name))
             elif keyword.input_index is None:
                 mentioned.add(keyword.name)
-                default = schema.attrs[keyword.name].default if schema and keyword.name in schema.attrs else None
+                default = (
+                    schema.attrs[keyword.name].default if schema and keyword.name in schema.attrs else None
+                )
                 fetch = _fetch_attr(keyword.name, default)
             else:
                 claimed.add(keyword.input_index)
@@ -252,9 +257,8 @@ def is_equal(found: object, wanted: object, rank: int | None) -> bool:
     if found is None or wanted is None or found is _DYNAMIC or wanted is _DYNAMIC:
         return found is wanted and found is None
     if isinstance(found, tuple) and isinstance(wanted, tuple):
-        return len(found) == len(wanted) and all(
-            is_equal(one, two, rank) for one, two in zip(found, wanted, strict=True)
-        )
+        left, right = cast("tuple[object, ...]", found), cast("tuple[object, ...]", wanted)
+        return len(left) == len(right) and all(map(is_equal, left, right, repeat(rank)))
     if isinstance(found, DType) or isinstance(wanted, DType):
         return found is wanted
     if isinstance(found, int) and isinstance(wanted, int):
@@ -264,7 +268,7 @@ def is_equal(found: object, wanted: object, rank: int | None) -> bool:
     if isinstance(found, str) or isinstance(wanted, str):
         return found == wanted
     if isinstance(found, np.ndarray) or isinstance(wanted, np.ndarray):
-        return _equal_arrays(found, wanted)
+        return _equal_arrays(cast("object", found), cast("object", wanted))
     return found == wanted
 
 

@@ -22,7 +22,8 @@ from gerules.engine.binding import Kind, Link, Match, Scope, Step, chain_up
 from gerules.engine.evaluation import MatchEvaluator
 from gerules.engine.groups import LARGEST_GROUP, Group, OtherRoot, group_link, other_root_link
 from gerules.engine.index import Feature
-from gerules.engine.patterns import Frame, PatternCompiler, names_of
+from gerules.engine.names import Frame, declare, names_of
+from gerules.engine.patterns import PatternCompiler
 from gerules.engine.requirements import PatternGraph, Requirement, Rung
 from gerules.engine.site import Site
 from gerules.engine.vocabulary import Vocabulary
@@ -98,7 +99,9 @@ def plan_rule(rule: Rule, vocabulary: Vocabulary) -> Plan:
             shared,
         )
     except RecursionError:
-        raise RuleError(table.PATTERN_TOO_LARGE, span=rule.name.span, limit="the nesting Python allows") from None
+        raise RuleError(
+            table.PATTERN_TOO_LARGE, span=rule.name.span, limit="the nesting Python allows"
+        ) from None
 
 
 class Program:
@@ -111,11 +114,11 @@ class Program:
         self._evaluator = evaluator
         compiler = self._compiler = PatternCompiler(site, vocabulary, evaluator)
         frame = Frame(plan.graph)
-        compiler.declare(frame)
+        declare(frame, compiler.new_slot)
         self.scope = frame.scope
         for line in plan.rule.folds:
             for name in line.names:
-                compiler.slot(frame, name.name, Kind.RESULT)
+                frame.slot(compiler.new_slot, name.name, Kind.RESULT)
         compiler.chain_limits = dict(_chain_limits(plan.rule, vocabulary))
         try:
             self._links = self._compile(frame)
@@ -200,7 +203,9 @@ class Program:
         names = _names_of_lines(block.lines, frame.scope)
         collected = tuple(sorted(name for name in names if name not in same))
         frame.scope.grouped |= set(collected)
-        shared = plan.graph.climb_from(line.pattern, {n for n in same if frame.scope.kinds.get(n) is Kind.VALUE})
+        shared = plan.graph.climb_from(
+            line.pattern, {n for n in same if frame.scope.kinds.get(n) is Kind.VALUE}
+        )
         limits = [Condition(limit.span, limit) for limit in block.limits]
         checks = [self._evaluator.condition(limit, frame.scope) for limit in limits]
         group = Group(
@@ -224,7 +229,8 @@ def _chain_limits(rule: Rule, vocabulary: Vocabulary) -> Iterator[tuple[str, int
     for guard in rule.guards:
         match guard.test:
             case Compare(
-                first=CallExpr(callee=Ref(name="len"), args=(Ref(name=name),)), rest=(("<" | "<=" as op, bound),)
+                first=CallExpr(callee=Ref(name="len"), args=(Ref(name=name),)),
+                rest=(("<" | "<=" as op, bound),),
             ):
                 found = bound.value if isinstance(bound, Literal) else None
                 if isinstance(bound, ParamRef):
@@ -269,4 +275,3 @@ def _mentioned(pattern: ValuePattern | CallPattern) -> set[str]:
         type = pattern.type
         names |= {getattr(dim, "name", ANY) for dim in type.dims or ()} | {type.dtype_name or ANY}
     return names - {ANY}
-

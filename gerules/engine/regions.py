@@ -63,6 +63,13 @@ def body_of_region(
         )
     opsets = dict(site.editor.opsets)
     graph = Graph(
-        op, tuple(formals), tuple(outputs), values, nodes, consts, opsets=opsets, next_id=site.editor.fresh_id()
+        op,
+        tuple(formals),
+        tuple(outputs),
+        values,
+        nodes,
+        consts,
+        opsets=opsets,
+        next_id=site.editor.fresh_id(),
     )
     return Body(graph)

@@ -182,7 +182,9 @@ class PatternGraph:
 
     def n_calls(self) -> int:
         """How many operators the pattern names; larger patterns are tried first."""
-        return sum(isinstance(inner, CallPattern) for line in self.lines for inner in patterns_in(line.pattern))
+        return sum(
+            isinstance(inner, CallPattern) for line in self.lines for inner in patterns_in(line.pattern)
+        )
 
     def requirements(self, root: Pattern) -> list[Requirement]:
         """Return what a graph must have for `root` to match somewhere, outermost first."""
@@ -193,7 +195,9 @@ class PatternGraph:
         self._collect(root, (), found, 0)
         return list(dict.fromkeys(found))
 
-    def _collect(self, pattern: Pattern, climb: tuple[Rung, ...], found: list[Requirement], depth: int) -> None:
+    def _collect(
+        self, pattern: Pattern, climb: tuple[Rung, ...], found: list[Requirement], depth: int
+    ) -> None:
         """Add what `pattern`, which must be present, asks for; `climb` leads from it to the root."""
         if depth > _DEEPEST:
             return
@@ -231,7 +235,9 @@ class PatternGraph:
             found.append(Requirement(Feature(sources), up))
         self._collect(arg, up, found, depth + 1)
 
-    def positions(self, root: Pattern, climb: tuple[Rung, ...] = ()) -> list[tuple[frozenset[str], tuple[Rung, ...]]]:
+    def positions(
+        self, root: Pattern, climb: tuple[Rung, ...] = ()
+    ) -> list[tuple[frozenset[str], tuple[Rung, ...]]]:
         """Return every place of an operator in a pattern, with the climb from there to the root.
 
         Where a node changes, only roots at the end of such climbs can match anew.
@@ -247,13 +253,18 @@ class PatternGraph:
                 pending += [(graph, choice.pattern, up, depth + 1) for choice in pattern.choices]
             if not isinstance(pattern, CallPattern):
                 continue
-            op, args = pattern.op, [arg for arg in pattern.args if not isinstance(arg, RestInputs | AnyInputs)]
+            op, args = (
+                pattern.op,
+                [arg for arg in pattern.args if not isinstance(arg, RestInputs | AnyInputs)],
+            )
             if isinstance(op, PlainOp) and op.name in self.vocabulary.patterns:
                 for clause in self.vocabulary.patterns[op.name]:
                     inner = PatternGraph(clause.match, self.vocabulary)
                     result = ValuePattern(clause.span, clause.results[0].name)
                     pending.append((inner, result, up, depth + 1))
-                    formals = {formal.name.name: arg for formal, arg in zip(clause.formals, args, strict=False)}
+                    formals = {
+                        formal.name.name: arg for formal, arg in zip(clause.formals, args, strict=False)
+                    }
                     for path in inner.paths_to(result, formals.keys()):
                         pending.append((graph, formals[path[0]], (*path[1], *up), depth + 1))
                 continue
@@ -284,7 +295,9 @@ class PatternGraph:
             elif isinstance(pattern, CallPattern):
                 own = self._ops_of_call(pattern.op, depth)
                 if own is not None:
-                    rung = Rung(own, is_optional=not isinstance(pattern.op, ChainOp) and pattern.op.is_optional)
+                    rung = Rung(
+                        own, is_optional=not isinstance(pattern.op, ChainOp) and pattern.op.is_optional
+                    )
                     is_tree = isinstance(pattern.op, PlainOp) and pattern.op.order == "any"
                     rest = (Rung(own, repeats=True, is_optional=True),) if is_tree else ()
                     inner = [arg for arg in pattern.args if not isinstance(arg, RestInputs | AnyInputs)]
@@ -302,7 +315,9 @@ class PatternGraph:
                 break
         return pattern
 
-    def climb_from(self, root: Pattern, bound: Mapping[str, object] | set[str]) -> tuple[str, tuple[Rung, ...]] | None:
+    def climb_from(
+        self, root: Pattern, bound: Mapping[str, object] | set[str]
+    ) -> tuple[str, tuple[Rung, ...]] | None:
         """Return a bound name inside `root` and the climb from its value to root; the shortest there is."""
         queue: list[tuple[Pattern, tuple[Rung, ...]]] = [(root, ())]
         for pattern, climb in queue:

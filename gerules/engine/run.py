@@ -79,7 +79,12 @@ def _run_bodies(session: Session, graph: Graph, path: str, depth: int) -> dict[i
             banned = frozenset(node.origin.rules) if name == "body" and "::" in node.op else frozenset[str]()
             consts = {inner: graph.consts[outer] for outer, inner in body.captures if outer in graph.consts}
             after = run_graph(
-                session, body.graph, path=inner_path + name, depth=depth + 1, banned=banned, outer_consts=consts
+                session,
+                body.graph,
+                path=inner_path + name,
+                depth=depth + 1,
+                banned=banned,
+                outer_consts=consts,
             )
             if after is not body.graph:
                 captures = tuple(pair for pair in body.captures if pair[1] in after.values)
@@ -143,7 +148,9 @@ class _Run:
             return self.graph
         committed = editor.commit()
         if self.outer_consts:
-            own = {value: const for value, const in committed.consts.items() if value not in self.outer_consts}
+            own = {
+                value: const for value, const in committed.consts.items() if value not in self.outer_consts
+            }
             committed = replace(committed, consts=own)
         return committed
 

@@ -39,7 +39,13 @@ class Session:
     """One call of `rewrite`: the programs of its rules, compiled when a graph first needs them."""
 
     def __init__(
-        self, plans: RulePlans, schemas: Schemas, infer: Infer, cost: CostOf | None, options: Options, fuel: int
+        self,
+        plans: RulePlans,
+        schemas: Schemas,
+        infer: Infer,
+        cost: CostOf | None,
+        options: Options,
+        fuel: int,
     ) -> None:
         self.plans = plans
         self.schemas = schemas
@@ -62,7 +68,13 @@ class Session:
             plan = self.plans.plans[rank]
             program = Program(plan, self.site, self.plans.vocabulary, self._evaluator)
             applier = Applier(
-                program, self.site, self._evaluator, self.plans.context, self._infer, self._cost, self.options.phase
+                program,
+                self.site,
+                self._evaluator,
+                self.plans.context,
+                self._infer,
+                self._cost,
+                self.options.phase,
             )
             found = self._compiled[rank] = (program, applier)
         return found

@@ -166,7 +166,8 @@ class Trace:
     def _lines(self) -> Iterator[str]:
         for item in self.applications:
             where = f" in {item.graph}" if item.graph else ""
-            yield f"{item.order + 1}. {item.rule}{where} at {', '.join(item.replaced) or ', '.join(item.sources)}"
+            at = ", ".join(item.replaced or item.sources)
+            yield f"{item.order + 1}. {item.rule}{where} at {at}"
             yield f"   - {', '.join(item.removed) or 'nothing'}"
             yield f"   + {', '.join(item.added) or 'nothing'}"
         for count in self.rules.values():

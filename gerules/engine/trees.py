@@ -1,4 +1,4 @@
-"""`Op~(a, b, c)`: a tree of one associative operator with exactly these leaves, in any order and association."""
+"""`Op~(a, b, c)`: a tree of one operator with exactly these leaves, in any order and association."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _assign(
     site: Site,
     nxt: Step,
 ) -> bool:
-    """Give each slot from `place` on one of the leaves not yet taken, and go on; backtracks over the orders."""
+    """Give each slot from `place` on one of the leaves left, and go on; backtracks over the orders."""
     if place == len(slots):
         return nxt(m)
     accepted = filters[place]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import ml_dtypes
 import numpy as np
@@ -121,6 +122,4 @@ def is_number(const: Const, wanted: float, tolerance: float | None) -> bool:
 
 
 def _epsilon(dtype: np.dtype[np.generic]) -> float:
-    if dtype.kind == "f":
-        return float(np.finfo(dtype).eps)
-    return float(ml_dtypes.finfo(dtype).eps)
+    return float(cast("float", ml_dtypes.finfo(dtype.name).eps))  # pyright: ignore[reportUnknownMemberType]

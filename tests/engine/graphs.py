@@ -14,6 +14,7 @@ from gerules.dsl.book import RuleBook
 from gerules.dsl.load import load_rules
 from gerules.dsl.selection import Environment, TextDevice, resolve_params, select_rules
 from gerules.engine.define import define_extra, expand_define, make_infer
+from gerules.engine.define_schema import register_defines
 from gerules.engine.evaluation import RuleContext
 from gerules.engine.rewrite import rewrite
 from gerules.engine.trace import Trace
@@ -81,13 +82,21 @@ def context_of(book: RuleBook, device: str | None = None, profile: str | None = 
     return RuleContext(selection.scope, book.patterns, **more)
 
 
-def run(text: str | RuleBook, graph: Graph, *, device=None, cost=None, context=None, **options) -> tuple[Graph, Trace]:
+def run(
+    text: str | RuleBook, graph: Graph, *, device=None, cost=None, context=None, **options
+) -> tuple[Graph, Trace]:
     book = text if isinstance(text, RuleBook) else book_of(text)
     context = context or context_of(book, device)
     extra = define_extra(book.defines, schemas=schemas_of(book), context=context, opsets=graph.opsets)
     infer = make_infer(schemas_of(book), graph.opsets, extra)
     return rewrite(
-        graph, options.pop("rules", book.rules), schemas=schemas_of(book), infer=infer, cost=cost, context=context, **options
+        graph,
+        options.pop("rules", book.rules),
+        schemas=schemas_of(book),
+        infer=infer,
+        cost=cost,
+        context=context,
+        **options,
     )
 
 
@@ -95,32 +104,14 @@ _BY_BOOK: dict[int, tuple[RuleBook, Schemas]] = {}
 
 
 def schemas_of(book: RuleBook) -> Schemas:
-    """Schemas with an entry for each `define` and each unknown operator a rule builds."""
-    from gerules.ops import AttrSpec, OpSchema, Param, ParamKind
-
+    """Schemas with an entry for each `define`."""
     found = _BY_BOOK.get(id(book))
     if found is not None:
         return found[1]
     schemas = Schemas()
-    for define in book.defines.values():
-        params = [p for p in define.params if p.default is None]
-        attrs = {p.name.name: AttrSpec(p.name.name, "", _default(p.default)) for p in define.params if p.default}
-        if define.rest_attrs is not None:  # those of the operator inside
-            conv = schemas.get("Conv")
-            attrs = {**conv.attrs, **attrs}
-        inputs = tuple(
-            Param(p.name.name, ParamKind.OPTIONAL if p.is_optional else ParamKind.REQUIRED) for p in params
-        )
-        outputs = tuple(Param(r.name) for r in define.results)
-        schemas.define(OpSchema(define.name.name, 1, inputs, outputs, attrs))
+    register_defines(book.defines.values(), schemas)
     _BY_BOOK[id(book)] = (book, schemas)
     return schemas
-
-
-def _default(expr):
-    from gerules.dsl.expr import Scope, evaluate
-
-    return evaluate(expr, Scope())
 
 
 # ---------------------------------------------------------------- evaluation
@@ -147,7 +138,9 @@ def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray], book: RuleBook | Non
     return [values[v] for v in graph.outputs]
 
 
-def _compute(node: Node, args: Sequence[np.ndarray | None], graph: Graph, book: RuleBook | None) -> list[np.ndarray]:
+def _compute(
+    node: Node, args: Sequence[np.ndarray | None], graph: Graph, book: RuleBook | None
+) -> list[np.ndarray]:
     if "body" in node.bodies:
         return _inner(node.bodies["body"].graph, args, book)
     if book is not None and node.op in book.defines:
@@ -173,7 +166,10 @@ def _inner(body: Graph, args: Sequence[np.ndarray | None], book: RuleBook | None
 
 
 def _reference(node: Node, args: Sequence[np.ndarray | None], opset: int) -> list[np.ndarray]:
-    attrs = {k: _ONNX[v] if isinstance(v, DType) else list(v) if isinstance(v, tuple) else v for k, v in node.attrs.items()}
+    attrs = {
+        k: _ONNX[v] if isinstance(v, DType) else list(v) if isinstance(v, tuple) else v
+        for k, v in node.attrs.items()
+    }
     names = ["" if a is None else f"i{i}" for i, a in enumerate(args)]
     outputs = [f"o{i}" for i in range(len(node.outputs))]
     proto = helper.make_node(node.op, names, outputs, **attrs)

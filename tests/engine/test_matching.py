@@ -48,8 +48,13 @@ class TestClosedMatches:
         x, c = m.input("x", 2), m.input("c", dtype=DType.BOOL)
         r = m.op("Relu", x)
         t = m.op("Tanh", r)
-        inner = {100: Value(100, "r", TensorType(DType.F32, (2,))), 101: Value(101, "o", TensorType(DType.F32, (2,)))}
-        branch = Graph("b", (), (101,), inner, {102: Node(102, "Neg", (100,), (101,))}, {}, opsets={"": 20}, next_id=200)
+        inner = {
+            100: Value(100, "r", TensorType(DType.F32, (2,))),
+            101: Value(101, "o", TensorType(DType.F32, (2,))),
+        }
+        branch = Graph(
+            "b", (), (101,), inner, {102: Node(102, "Neg", (100,), (101,))}, {}, opsets={"": 20}, next_id=200
+        )
         body = Body(branch, ((r, 100),))
         node = m.editor.add_node("If", [c], bodies={"then_branch": body, "else_branch": body})
         after, _ = run(CHAIN, before := m.graph(t, node.outputs[0]))
@@ -348,12 +353,16 @@ class TestTypes:
         text = "rule r in s: Relu(x) => Cast(x, to=f16)\n"
         m = Maker()
         after, trace = run(text, before := m.graph(m.op("Relu", m.input("x", 2))))
-        assert after is before and "would change from f32[2] to f16[2]" in next(iter(trace.rules["r"].refusals))
+        assert after is before and "would change from f32[2] to f16[2]" in next(
+            iter(trace.rules["r"].refusals)
+        )
 
     def test_an_operand_broadcast_along_another_axis_changes_the_shape(self):
         text = "rule r in s: Mul(Relu(x), w: const) => Relu(w)\n"
         m = Maker()
-        after, _ = run(text, before := m.graph(m.op("Mul", m.op("Relu", m.input("x", 2, 3)), m.const([1, 2, 3]))))
+        after, _ = run(
+            text, before := m.graph(m.op("Mul", m.op("Relu", m.input("x", 2, 3)), m.const([1, 2, 3])))
+        )
         assert after is before
 
     def test_an_operator_that_does_not_take_the_type_is_refused(self):

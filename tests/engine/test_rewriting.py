@@ -164,7 +164,9 @@ rule pair in s:
         before = m.graph(m.op("Relu", m.op("Tanh", m.input("x", 2))))
         context = context_of(book_of(text), effects=frozenset(["Tanh"]))
         after, trace = run(text, before, context=context)
-        assert after is before and list(trace.rules["r"].refusals) == ["Tanh has effects and would be dropped"]
+        assert after is before and list(trace.rules["r"].refusals) == [
+            "Tanh has effects and would be dropped"
+        ]
 
     def test_a_graph_output_keeps_name_and_place(self):
         text = "rule r in s: Add(x, 0) => x\nrule i in s: Identity(x) => x\n"
@@ -188,7 +190,9 @@ rule pair in s:
         before = m.graph(r, m.op("Neg", m.op("Neg", r)))
         after, _ = run(text, before)
         assert len(set(after.outputs)) == 2
-        assert [after.values[v].name for v in after.outputs] == [before.values[v].name for v in before.outputs]
+        assert [after.values[v].name for v in after.outputs] == [
+            before.values[v].name for v in before.outputs
+        ]
 
     def test_the_graph_handed_in_is_not_changed(self):
         m = Maker()
@@ -213,7 +217,10 @@ class TestBuilding:
         (node,) = after.nodes.values()
         assert node.origin.sources == ("r", "t", "n")
         assert node.origin.rules == ("one", "two") and node.origin.phase == "p"
-        assert [(a.rule, a.sources) for a in trace.applications] == [("one", ("r", "t")), ("two", ("r", "t", "n"))]
+        assert [(a.rule, a.sources) for a in trace.applications] == [
+            ("one", ("r", "t")),
+            ("two", ("r", "t", "n")),
+        ]
         assert trace.as_json()["applications"][1]["removed"][0].endswith(": Sigmoid")
         assert "two: 1 of 1 matches applied" in trace.render()
 

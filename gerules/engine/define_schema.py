@@ -1,0 +1,91 @@
+"""Schemas of `define`d operators: inputs, outputs and attributes, read off the definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from gerules.dsl import expr as dsl
+from gerules.dsl.syntax import Build, BuildCall, BuildFunction, BuildLine, Define, PlainOp
+from gerules.engine.candidate import Refused
+from gerules.engine.constants import attr_of_value
+from gerules.ir import Attr, DType
+from gerules.ops import AttrSpec, OpSchema, Param, ParamKind, Schemas
+
+_KINDS: Mapping[type, str] = {bool: "int", int: "int", float: "float", str: "string", DType: "dtype"}
+
+
+def register_defines(defines: Iterable[Define], schemas: Schemas, scope: dsl.Scope | None = None) -> None:
+    """Add a schema for each definition; `scope` gives the values of `$NAME`s in defaults.
+
+    Raises:
+        RuleError: E40110 when a default has no value.
+    """
+    waiting = list(defines)
+    names = {define.name.name for define in waiting}
+    # A definition passes attributes on to operators that may be defined too: those first.
+    while waiting:
+        ready = [item for item in waiting if not (_passed_on(item) & (names - {item.name.name}))] or waiting
+        for define in ready:
+            schemas.define(schema_of_define(define, schemas, scope or dsl.Scope()))
+            names.discard(define.name.name)
+        waiting = [item for item in waiting if item.name.name in names]
+
+
+def schema_of_define(define: Define, schemas: Schemas, scope: dsl.Scope) -> OpSchema:
+    """Return the schema of one definition; `**a` accepts what the operators accept that it is passed to."""
+    inputs = [
+        Param(param.name.name, ParamKind.OPTIONAL if param.is_optional else ParamKind.REQUIRED)
+        for param in define.params
+        if param.default is None
+    ]
+    if define.rest_inputs is not None:
+        inputs.append(Param(define.rest_inputs.name, ParamKind.VARIADIC, min_count=0))
+    attrs: dict[str, AttrSpec] = {}
+    for op in sorted(_passed_on(define)):
+        inner = schemas.get(op)
+        attrs |= dict(inner.attrs) if inner is not None else {}
+    for param in define.params:
+        if param.default is None:
+            continue
+        name = param.name.name
+        value = dsl.evaluate(param.default, scope)
+        attrs[name] = AttrSpec(name, _kind(value), None if value is None else _attr(value, name))
+    outputs = tuple(Param(name.name) for name in define.results)
+    return OpSchema(define.name.name, 1, tuple(inputs), outputs, attrs)
+
+
+def _attr(value: dsl.Value, name: str) -> Attr | None:
+    try:
+        return attr_of_value(value, None, name)
+    except Refused:
+        return None
+
+
+def _kind(value: dsl.Value) -> str:
+    if isinstance(value, tuple) and value:
+        return {"int": "ints", "float": "floats", "string": "strings"}.get(_kind(value[0]), "")
+    return _KINDS.get(type(value), "")
+
+
+def _passed_on(define: Define) -> set[str]:
+    """Operators that get the definition's `**attrs`."""
+    if define.rest_attrs is None:
+        return set()
+    found: set[str] = set()
+    for line in define.body:
+        if isinstance(line, BuildLine):
+            for call in _calls(line.build):
+                if isinstance(call.op, PlainOp) and any(r.name == define.rest_attrs.name for r in call.rests):
+                    found.add(call.op.name)
+    return found
+
+
+def _calls(build: Build) -> Iterator[BuildCall]:
+    pending: list[object] = [build]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, BuildFunction):
+            item = item.call
+        if isinstance(item, BuildCall):
+            yield item
+            pending += item.args
