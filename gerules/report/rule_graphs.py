@@ -22,6 +22,7 @@ from gerules.dsl.syntax import (
     Alternatives,
     AnyInputs,
     AttrPattern,
+    BuildRef,
     CallPattern,
     CaptureAttr,
     ChainOp,
@@ -53,7 +54,8 @@ from gerules.dsl.values import Value
 from gerules.engine.candidate import Infer, Refused
 from gerules.engine.constants import attr_of_value
 from gerules.errors import GerulesError
-from gerules.ir import Attr, Const, DType, Graph, GraphEditor, Node, TensorType, Value as GraphValue, empty_graph
+from gerules.ir import Attr, Const, DType, Graph, GraphEditor, Node, TensorType, ValueType, empty_graph
+from gerules.ir import Value as GraphValue
 from gerules.ops import ParamKind, Schemas
 
 Array = npt.NDArray[np.generic]
@@ -191,12 +193,17 @@ class _Builder:
 
     def outputs(self, frame: Frame) -> list[int]:
         """What the rewrite replaces, what escapes, and what nothing else reads."""
-        wanted: list[str] = [target.name for line in self.rule.rewrite for target in line.targets]
-        wanted += [name.name for name in self.test.escapes]
         found: list[int] = []
-        for name in wanted:
-            value = frame.names.get(name)
-            found += [value] if value is not None else frame.lists.get(name, [])
+        for line in self.rule.rewrite:
+            forwards = isinstance(line.build, BuildRef)
+            for target in line.targets:
+                value = frame.names.get(target.name)
+                values = [value] if value is not None else frame.lists.get(target.name, [])
+                # A value that is replaced by one that exists cannot be an output itself: something reads it.
+                found += [self.read(value) for value in values] if forwards else values
+        for name in self.test.escapes:
+            value = frame.names.get(name.name)
+            found += [value] if value is not None else []
         for line in self.rule.match:
             if isinstance(line, MatchLine):
                 for target in line.targets:
@@ -204,6 +211,13 @@ class _Builder:
                     if value is not None and self.editor.n_uses(value) == 0:
                         found.append(value)
         return list(dict.fromkeys(value for value in found if self.editor.producer(value) is not None))
+
+    def read(self, value: int) -> int:
+        inputs: list[int | None] = [value]
+        attrs: dict[str, Attr] = {}
+        self.put("Unsqueeze", "axes", (0,), inputs, attrs)
+        read = self.node("Unsqueeze", inputs, attrs, 1)[0]
+        return value if read is None else read
 
     def group(self, many: ManyLines, frame: Frame) -> None:
         shared = {name.name for name in many.same}
@@ -328,7 +342,8 @@ class _Builder:
         if call.rest is not None and call.rest.name is not None and call.rest.name in self.given:
             for key, value in cast("Mapping[str, Value]", self.attr_given(call.rest.name)).items():
                 self.put(name, key, value, inputs, attrs)
-        self.complete(name, inputs, attrs)
+        is_open = call.rest is not None and call.rest.name is None
+        self.complete(name, inputs, attrs, is_open=is_open)
         return self.node(name, inputs, attrs, n_outputs)
 
     def op_of(self, op: PlainOp | VariableOp) -> str:
@@ -491,14 +506,20 @@ class _Builder:
             array = array.astype(np.int64)
         inputs[place] = self.editor.add_const(array, name)
 
-    def complete(self, op: str, inputs: list[int | None], attrs: dict[str, Attr]) -> None:
+    def complete(
+        self, op: str, inputs: list[int | None], attrs: dict[str, Attr], *, is_open: bool
+    ) -> None:
         """Give what an operator must have and a pattern leaves open."""
         first = inputs[0] if inputs else None
         type = self.editor.values[first].type if first is not None else None
         rank = len(type.shape) if isinstance(type, TensorType) and type.shape is not None else 0
         plain = op.removeprefix("ge::")
-        if plain in ("MaxPool", "AveragePool", "MaxPoolV3", "AvgPoolV2"):
+        if plain in ("MaxPool", "MaxPoolV3"):
             attrs.setdefault("kernel_shape", (2,) * (rank - 2))
+        elif plain in ("AveragePool", "AvgPoolV2") and isinstance(type, TensorType) and type.shape is not None:
+            attrs.setdefault("kernel_shape", tuple(dim for dim in type.shape[2:] if isinstance(dim, int)))
+        elif "Conv" in plain and is_open and not attrs and rank == 4 and len(inputs) > 1 and inputs[1] is not None:
+            self.complete_conv(type, self.editor.values[inputs[1]].type, attrs)
         schema = self.setting.schemas.get(op, self.version(op))
         if schema is None or len(inputs) >= schema.min_inputs or not isinstance(type, TensorType):
             self.complete_mean(plain, op, inputs, attrs, rank)
@@ -508,6 +529,16 @@ class _Builder:
             inputs.append(self.editor.add_const(np.asarray([lead if isinstance(lead, int) else 0, -1], np.int64)))
         elif plain == "Unsqueeze":
             inputs.append(self.editor.add_const(np.asarray([0], np.int64)))
+
+    def complete_conv(self, x: ValueType | None, weight: ValueType, attrs: dict[str, Attr]) -> None:
+        """A convolution whose attributes do not matter keeps the size of the picture, so that sums fit."""
+        if not isinstance(x, TensorType) or not isinstance(weight, TensorType) or not x.shape or not weight.shape:
+            return
+        channels, each = x.shape[1], weight.shape[1]
+        if isinstance(channels, int) and isinstance(each, int) and each and channels != each:
+            attrs["group"] = channels // each
+        if weight.shape[2:] != (1, 1):
+            attrs["auto_pad"] = "SAME_UPPER"
 
     def complete_mean(
         self, plain: str, op: str, inputs: list[int | None], attrs: dict[str, Attr], rank: int

@@ -1,0 +1,74 @@
+"""Tables in the one style of all reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its head, and how it is set. Names are never cut: what does not fit is folded."""
+
+    head: str
+    align: Literal["left", "right"] = "left"
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table as data: columns, rows of texts, a title and lines below it."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    def __rich__(self) -> Table:
+        return make_table(self)
+
+
+def make_table(grid: Grid) -> Table:
+    """Return a grid as a table for the terminal; texts are never taken for markup."""
+    table = Table(
+        title=Text(grid.title, "bold") if grid.title else None,
+        title_justify="left",
+        caption=Text("\n".join(grid.notes), "dim") if grid.notes else None,
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        header_style="bold",
+    )
+    for column in grid.columns:
+        table.add_column(
+            Text(column.head),
+            justify=column.align,
+            style=column.style,
+            overflow="fold",
+            no_wrap=column.align == "right",
+        )
+    for row in grid.rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def facts(pairs: Iterable[tuple[str, str]], title: str = "") -> Table:
+    """Return names and values in two columns without a head."""
+    table = Table(
+        title=Text(title, "bold") if title else None,
+        title_justify="left",
+        box=None,
+        show_header=False,
+        pad_edge=False,
+    )
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in pairs:
+        table.add_row(Text(name), Text(value))
+    return table
