@@ -173,9 +173,7 @@ def main() -> None:
                 bench.run(shared_matmuls(n), plan_rules(book.rules, bench.context))[0] for n in (100, 800)
             ]
             few, many = (1e3 * took for took in times)
-            print(
-                f"{name:5} {what}: 100 -> 800 MatMuls of one input: {few:.1f} -> {many:.1f} ms, x{many / few:.1f}"
-            )
+            print(f"{name:5} {what}: 100 -> 800 readers: {few:.1f} -> {many:.1f} ms, x{many / few:.1f}")
 
 
 QKV = """

@@ -29,9 +29,9 @@ SCHEMAS = Schemas()
 class Maker:
     """Builds graphs by calls; values are ids. `graph` keeps what its outputs need and drops the rest."""
 
-    def __init__(self, opset: int = OPSET) -> None:
+    def __init__(self, opset: int = OPSET, schemas: Schemas = SCHEMAS, extra=None) -> None:
         self.editor = GraphEditor(empty_graph("g", {"": opset}))
-        self._infer = make_infer(SCHEMAS, {"": opset})
+        self._infer = make_infer(schemas, {"": opset}, extra)
 
     def input(self, name: str, *shape, dtype=DType.F32, default=None) -> int:
         const = None if default is None else Const(np.asarray(default))
