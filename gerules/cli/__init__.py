@@ -1,0 +1,1 @@
+"""The command line: `gerules compile`, `run`, `show`, `phase`, `rules`, `devices`, `demo`."""

@@ -1,0 +1,183 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from gerules.cli.errors import CliError
+from gerules.errors import Faults, table
+
+_TARGET: Final = "What to compile for"
+_RULES: Final = "Which rules"
+_OUTPUT: Final = "Output"
+
+DeviceOption = Annotated[
+    str,
+    typer.Option("--device", "-d", metavar="NAME", help="See `gerules devices`.", rich_help_panel=_TARGET),
+]
+PrecisionOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODE", help="fp32, fp16, mixed_float16, ...; default: the profile's.",
+        rich_help_panel=_TARGET,
+    ),
+]  # fmt: skip
+ProfileOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="A named set of switches and settings.", rich_help_panel=_TARGET),
+]
+ShapesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input-shape", metavar="NAME=1,3,224,224", help="The shape of an input; may be repeated.",
+        rich_help_panel=_TARGET,
+    ),
+]  # fmt: skip
+KeepOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep-dtype", metavar="NODE", help="A node, by its name in the model, that keeps its types.",
+        rich_help_panel=_TARGET,
+    ),
+]  # fmt: skip
+RulesOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--rules",
+        metavar="PATH",
+        help="More rules: a .ger file, or a folder of them.",
+        rich_help_panel=_RULES,
+    ),
+]
+EnableOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="Switch on a rule, a rule set, an alias, or all.", rich_help_panel=_RULES
+    ),
+]
+DisableOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="Switch off a rule, a rule set, an alias, or all.", rich_help_panel=_RULES
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="The value of a rule parameter.", rich_help_panel=_RULES
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Write the report as JSON.", rich_help_panel=_OUTPUT)
+]
+DebugOption = Annotated[
+    bool, typer.Option("--debug", help="Show tracebacks of faults.", rich_help_panel=_OUTPUT)
+]
+
+Param = bool | int | float | str
+
+
+def read_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int | str, ...]]:
+    """Read `--input-shape` values. Raises PassError E10040 and E10044."""
+    from gerules.passes.bind import parse_shapes
+
+    return dict(parse_shapes(";".join(texts or ())))
+
+
+def read_params(texts: Sequence[str] | None) -> dict[str, Param]:
+    """Read `--set` values: whole numbers, numbers, true and false, anything else as text.
+
+    Raises:
+        CliError: E10003 for each that is no NAME=VALUE or comes twice.
+    """
+    return {name: _value(text) for name, text in read_pairs("--set", texts).items()}
+
+
+def read_pairs(option: str, texts: Sequence[str] | None) -> dict[str, str]:
+    """Read NAME=VALUE texts. Raises CliError E10003, all faults together."""
+    faults = Faults()
+    found: dict[str, str] = {}
+    for text in texts or ():
+        name, mark, value = text.partition("=")
+        name = name.strip().removeprefix("$")
+        if not mark or not name:
+            reason = "there is no `=`" if not mark else "there is no name"
+        elif name in found:
+            reason = f"{name} is given twice"
+        else:
+            found[name] = value.strip()
+            continue
+        faults.add(table.BAD_OPTION, option=option, value=text, reason=reason, remedy="write NAME=VALUE")
+    faults.raise_if_any(CliError)
+    return found
+
+
+def read_dims(texts: Sequence[str] | None) -> dict[str, int]:
+    """Read `--dim N=2` values. Raises CliError E10003, all faults together."""
+    faults = Faults()
+    found: dict[str, int] = {}
+    for name, text in read_pairs("--dim", texts).items():
+        if text.isascii() and text.isdigit() and 0 < len(text) <= 18 and int(text):
+            found[name] = int(text)
+        else:
+            faults.add(
+                table.BAD_OPTION, option="--dim", value=f"{name}={text}",
+                reason="a size is a whole number above zero", remedy="write it like --dim N=2",
+            )  # fmt: skip
+    faults.raise_if_any(CliError)
+    return found
+
+
+def check_writable(paths: Iterable[Path | None]) -> None:
+    """Find out before a long work whether its results can be written.
+
+    Raises:
+        CliError: E10004 for each path whose folder is missing or refuses, or that is a folder.
+    """
+    import os
+
+    faults = Faults()
+    for path in paths:
+        if path is None:
+            continue
+        try:
+            folder = path.parent
+            if path.is_dir():
+                reason = "it is a folder"
+            elif not folder.is_dir():
+                reason = f"there is no folder {folder}"
+            elif not os.access(folder, os.W_OK):
+                reason = f"the folder {folder} is read-only"
+            else:
+                continue
+        except (OSError, ValueError) as error:
+            reason = str(error)
+        faults.add(table.CANNOT_WRITE, path=path, reason=reason)
+    faults.raise_if_any(CliError)
+
+
+def _value(text: str) -> Param:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def choose(option: str, value: str, known: Mapping[str, object] | Sequence[str]) -> str:
+    """Return the value if it is one of those known. Raises CliError E10003 with the nearest."""
+    from gerules.dsl.book import suggest
+
+    if value in known:
+        return value
+    raise CliError(
+        table.BAD_OPTION, option=option, value=value, reason="there is no such choice",
+        remedy=f"use one of {', '.join(known)}", notes=suggest(value, known),
+    )  # fmt: skip
