@@ -96,9 +96,7 @@ class Bench:
 
     def run(self, graph: Graph, plans: RulePlans, repeat: int = 3) -> tuple[float, int]:
         """Best time in seconds, and how many rewrites there were."""
-        extra = define_extra(
-            self.book.defines, schemas=self.schemas, context=self.context, opsets=graph.opsets
-        )
+        extra = define_extra(self.book.defines, schemas=self.schemas, context=self.context)
         infer = make_infer(self.schemas, graph.opsets, extra)
         best, n_applied = float("inf"), 0
         for _ in range(repeat):

@@ -62,9 +62,11 @@ def expand_define(
     infer: Infer,
     consts: Sequence[Const | None] = (),
     context: RuleContext | None = None,
-    opsets: Mapping[str, int] | None = None,
 ) -> Graph:
     """Return what a node of a defined operator computes, as a graph of its own.
+
+    Definitions are written in the newest ONNX operators, whatever version the model is in, and the
+    graph says so in its `opsets`.
 
     Graph input `i` stands for input `i` of the node; one that is absent has a stand-in of unknown type
     that nothing reads. Outputs are the definition's results, as many as the node has.
@@ -79,7 +81,7 @@ def expand_define(
     """
     context = context or RuleContext()
     site = Site(schemas)
-    editor = GraphEditor(empty_graph(define.name.name, opsets or {"": schemas.latest_opset}))
+    editor = GraphEditor(empty_graph(define.name.name, {"": schemas.latest_opset}))
     site.enter(editor, {})
     scope, slots = _bind(define, node, inputs, consts, editor, site)
     evaluator = MatchEvaluator(site, context)
@@ -115,9 +117,7 @@ def expand_define(
     return editor.commit()
 
 
-def define_extra(
-    defines: Mapping[str, Define], *, schemas: Schemas, context: RuleContext, opsets: Mapping[str, int]
-) -> Extra:
+def define_extra(defines: Mapping[str, Define], *, schemas: Schemas, context: RuleContext) -> Extra:
     """Return inference for defined operators through what they compute (`gerules.ops.inference.Extra`).
 
     Results are remembered by operator, attributes, input types and small constants.
@@ -137,7 +137,7 @@ def define_extra(
         if found is None:
             depth += 1
             try:
-                inner = make_infer(schemas, opsets, extra)
+                inner = make_infer(schemas, {}, extra)
                 graph = expand_define(
                     define,
                     node,
@@ -146,7 +146,6 @@ def define_extra(
                     infer=inner,
                     consts=consts,
                     context=context,
-                    opsets=opsets,
                 )
             finally:
                 depth -= 1

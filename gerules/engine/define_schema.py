@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from gerules.dsl import expr as dsl
+from gerules.dsl.expressions import Ref
 from gerules.dsl.syntax import Build, BuildCall, BuildFunction, BuildLine, Define, PlainOp
 from gerules.engine.candidate import Refused
 from gerules.engine.constants import attr_of_value
@@ -49,7 +50,8 @@ def schema_of_define(define: Define, schemas: Schemas, scope: dsl.Scope) -> OpSc
             continue
         name = param.name.name
         value = dsl.evaluate(param.default, scope)
-        attrs[name] = AttrSpec(name, _kind(value), None if value is None else _attr(value, name))
+        kind = _kind(value) or _kind_in_use(define, name, schemas)
+        attrs[name] = AttrSpec(name, kind, None if value is None else _attr(value, name))
     outputs = tuple(Param(name.name) for name in define.results)
     return OpSchema(define.name.name, 1, tuple(inputs), outputs, attrs)
 
@@ -65,6 +67,19 @@ def _kind(value: dsl.Value) -> str:
     if isinstance(value, tuple) and value:
         return {"int": "ints", "float": "floats", "string": "strings"}.get(_kind(value[0]), "")
     return _KINDS.get(type(value), "")
+
+
+def _kind_in_use(define: Define, name: str, schemas: Schemas) -> str:
+    """The kind that an operator of the body has for a keyword to which the parameter is given as it is."""
+    for line in define.body:
+        for call in _calls(line.build) if isinstance(line, BuildLine) else ():
+            inner = schemas.get(call.op.name) if isinstance(call.op, PlainOp) else None
+            for keyword, value in call.attrs if inner is not None else ():
+                if isinstance(value, Ref) and value.name == name and inner is not None:
+                    if keyword.name in inner.attrs:
+                        return inner.attrs[keyword.name].kind
+                    return "ints"  # a list that became an input: axes, shape, pads
+    return ""
 
 
 def _passed_on(define: Define) -> set[str]:

@@ -87,7 +87,7 @@ def run(
 ) -> tuple[Graph, Trace]:
     book = text if isinstance(text, RuleBook) else book_of(text)
     context = context or context_of(book, device)
-    extra = define_extra(book.defines, schemas=schemas_of(book), context=context, opsets=graph.opsets)
+    extra = define_extra(book.defines, schemas=schemas_of(book), context=context)
     infer = make_infer(schemas_of(book), graph.opsets, extra)
     return rewrite(
         graph,
@@ -147,8 +147,8 @@ def _compute(
         types = [None if a is None else TensorType(Const(a).dtype, a.shape) for a in args]
         schemas, context = schemas_of(book), context_of(book)
         inner = expand_define(
-            book.defines[node.op], node, types, schemas=schemas, infer=make_infer(schemas, graph.opsets),
-            context=context, opsets=graph.opsets,
+            book.defines[node.op], node, types, schemas=schemas, infer=make_infer(schemas, {}),
+            context=context,
         )  # fmt: skip
         return _inner(inner, args, book)
     return _reference(node, args, graph.opset)

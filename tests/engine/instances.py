@@ -36,7 +36,7 @@ class Instance:
         self.rule, self.test, self.scope, self.schemas, self.opset = rule, test, scope, schemas, opset
         self.vocabulary = Vocabulary(book.op_sets, book.patterns, scope.params)
         context = RuleContext(scope, book.patterns)
-        extra = define_extra(book.defines, schemas=schemas, context=context, opsets={"": opset})
+        extra = define_extra(book.defines, schemas=schemas, context=context)
         self.maker = Maker(opset, schemas, extra)
         self.picks = list(picks)
         self.asked: list[int] = []
@@ -98,7 +98,8 @@ class Instance:
         graph_inputs = set(self.maker.editor.inputs) | set(self.maker.editor.consts)
         extra = [self.maker.op("Identity", v) for v in escapes if v is not None and v not in graph_inputs]
         # Behind an Identity, so that the rule is free to return an input.
-        ends = [self.maker.op("Identity", v) for v in wanted if v not in graph_inputs]
+        returns = any(isinstance(line.build, s.BuildRef) for line in self.rule.rewrite)
+        ends = [self.maker.op("Identity", v) if returns else v for v in wanted if v not in graph_inputs]
         return self.maker.graph(*ends, *extra)
 
     def _again(self, item: s.GivenValue) -> None:
