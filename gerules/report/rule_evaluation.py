@@ -42,13 +42,11 @@ class Evaluation:
 
     def _graph(self, graph: Graph, given: Sequence[Array | None]) -> list[Array]:
         values: dict[int, Array | None] = {value: const.array for value, const in graph.consts.items()}
-        for value, array in zip(graph.inputs, given, strict=False):
-            values[value] = array
+        values |= dict(zip(graph.inputs, given, strict=False))
         for node in graph.nodes.values():
             args = [None if value is None else values[value] for value in node.inputs]
-            for value, result in zip(node.outputs, self._node(node, args, graph.opset), strict=False):
-                if value is not None:
-                    values[value] = result
+            results = zip(node.outputs, self._node(node, args, graph.opset), strict=False)
+            values |= {value: result for value, result in results if value is not None}
         return [cast("Array", values[value]) for value in graph.outputs]
 
     def _node(self, node: Node, args: Sequence[Array | None], opset: int) -> list[Array]:

@@ -1,0 +1,242 @@
+"""The values that the test of a rule gives, and the nodes of the graph that is built from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gerules.dsl.book import RuleBook
+from gerules.dsl.expr import Scope, evaluate, view_of
+from gerules.dsl.syntax import DimSize, GivenAttr, GivenValue, RuleTest, TypePattern
+from gerules.dsl.values import Value
+from gerules.engine.candidate import Infer, Refused
+from gerules.engine.constants import attr_of_value
+from gerules.errors import GerulesError
+from gerules.ir import Attr, Const, DType, GraphEditor, Node, TensorType, empty_graph
+from gerules.ir import Value as GraphValue
+from gerules.ops import OpSchema, Param, ParamKind, Schemas
+
+Array = npt.NDArray[np.generic]
+
+_PICTURE_AXES: Final = (2, 3)
+"""What a mean over a picture, or the Squeeze after it, works on when the pattern does not say."""
+
+
+class Unbuildable(Exception):  # noqa: N818 - an outcome, not a fault
+    """A pattern, or one of its variants, cannot be built from what a test gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What building needs besides a rule and a test."""
+
+    book: RuleBook
+    schemas: Schemas
+    infer: Infer
+    scope: Scope
+    opset: int
+
+    def version(self, op: str) -> int | None:
+        """Return the version to look an operator up at; None for those with one version only."""
+        return None if "::" in op else self.opset
+
+    def schema(self, op: str) -> OpSchema | None:
+        """Return the schema of an operator at the version of the test."""
+        return self.schemas.get(op, self.version(op))
+
+
+class TestGraph:
+    """A graph under construction: leaves from the test, nodes with inferred types.
+
+    `absent` are optional values that this variant goes without; `used` those that some node reads.
+    """
+
+    __test__ = False
+
+    def __init__(self, test: RuleTest, setting: Setting, random: np.random.Generator) -> None:
+        self.setting = setting
+        self.editor = GraphEditor(empty_graph("test", {"": setting.opset}))
+        self.feeds: dict[str, Array] = {}
+        self.given = {item.name.name: item for item in test.inputs}
+        self.absent: set[str] = set()
+        self.used: set[str] = set()
+        self._random = random
+        self._arrays: dict[str, Array] = {}
+        self._attrs: dict[str, Value] = {}
+
+    # ------------------------------------------------------------ leaves
+    def leaf(self, name: str, wanted: TypePattern | None) -> int | None:
+        """Return the value that the test gives for a name; None when it gives none."""
+        item = self.given.get(name)
+        if item is None or name in self.absent:
+            return None
+        self.used.add(name)
+        if isinstance(item, GivenAttr):
+            value = self.attr_given(name)
+            array = np.asarray(value)
+            dtype = (
+                next(iter(wanted.dtypes)) if wanted and wanted.dtypes and len(wanted.dtypes) == 1 else None
+            )
+            plain = DType.F32 if array.dtype.kind == "f" else DType.I64
+            array = array.astype((dtype or plain).numpy)
+            self._arrays[name] = array
+            return self.editor.add_const(array, name)
+        if item.type is None:
+            return None
+        dtype, shape = _static(item)
+        array = self.random(dtype, shape, item.low, item.high)
+        self._arrays.setdefault(name, array)
+        if item.type.is_const:
+            return self.editor.add_const(array, name)
+        called = name
+        while called in self.feeds:
+            called += "_"
+        self.feeds[called] = array
+        return self.editor.add_input(TensorType(dtype, shape), called)
+
+    def random(self, dtype: DType, shape: tuple[int, ...], low: float | None, high: float | None) -> Array:
+        """Return random numbers within the bounds of a test, or the usual ones."""
+        if dtype is DType.BOOL:
+            return np.asarray(self._random.integers(0, 2, shape), np.bool_)
+        if dtype.is_integer:
+            first, last = (0 if low is None else int(low)), (9 if high is None else int(high))
+            return np.asarray(self._random.integers(first, last + 1, shape)).astype(dtype.numpy)
+        least, most = (-2.0 if low is None else low), (2.0 if high is None else high)
+        return np.asarray(self._random.uniform(least, most, shape)).astype(dtype.numpy)
+
+    def attr_given(self, name: str) -> Value:
+        """Return the value that the test gives for an attribute, from the arrays where it names some."""
+        if name not in self._attrs:
+            item = self.given[name]
+            if not isinstance(item, GivenAttr):
+                raise Unbuildable(f"{name} is no attribute")
+            names: dict[str, Value] = {key: view_of(array, key) for key, array in self._arrays.items()}
+            scope = Scope(
+                names | self._attrs, self.setting.scope.params, self.setting.scope.opsets, None,
+                self.setting.scope.functions,
+            )  # fmt: skip
+            self._attrs[name] = evaluate(item.value, scope)
+        return self._attrs[name]
+
+    # ------------------------------------------------------------ parameters
+    def put(self, op: str, name: str, value: Value, inputs: list[int | None], attrs: dict[str, Attr]) -> None:
+        """Give a parameter: as attribute, or as constant input, whichever the operator has."""
+        if value is None:
+            return
+        schemas = self.setting.schemas
+        keyword = schemas.attr_or_input(op, name, self.setting.version(op))
+        schema = self.setting.schema(op)
+        if keyword is None or schema is None:
+            newest = schemas.get(op)
+            if newest is not None and name in newest.attrs and newest.attrs[name].default == value:
+                return
+            raise Unbuildable(f"{op} has no parameter {name} at this version")
+        if keyword.input_index is None:
+            try:
+                attrs[keyword.name] = attr_of_value(value, schema.attrs.get(keyword.name), keyword.name)
+            except Refused as reason:
+                raise Unbuildable(reason.reason) from None
+            return
+        place = keyword.input_index
+        while len(inputs) <= place:
+            inputs.append(None)
+        param = schema.inputs[min(place, len(schema.inputs) - 1)]
+        first = inputs[0]
+        array = np.asarray(value)
+        if array.dtype.kind == "f" or (param.type_var and param.type_var == schema.inputs[0].type_var):
+            like = self.dtype_of(first) if first is not None else DType.F32
+            array = array.astype(like.numpy)
+        elif array.dtype.kind != "b":
+            array = array.astype(np.int64)
+        inputs[place] = self.editor.add_const(array, name)
+
+    def complete(self, op: str, inputs: list[int | None], attrs: dict[str, Attr], *, is_open: bool) -> None:
+        """Give what an operator must have and a pattern leaves open.
+
+        `is_open`: the pattern ignores the other attributes, so any will do.
+        """
+        first = inputs[0] if inputs else None
+        type = self.editor.values[first].type if first is not None else None
+        if not isinstance(type, TensorType) or type.shape is None:
+            return
+        sizes = tuple(dim for dim in type.shape if isinstance(dim, int))
+        match op.removeprefix("ge::"):
+            case "MaxPool" | "MaxPoolV3":
+                attrs.setdefault("kernel_shape", (2,) * (len(sizes) - 2))
+            case "AveragePool" | "AvgPoolV2":
+                attrs.setdefault("kernel_shape", sizes[2:])
+            case "ReduceMean" | "Squeeze" if len(sizes) == 4 and len(inputs) == 1 and not attrs:
+                self.put(op, "axes", _PICTURE_AXES, inputs, attrs)
+            case "Reshape" if len(inputs) == 1:
+                inputs.append(self.editor.add_const(np.asarray([*sizes[:1], -1], np.int64)))
+            case "Unsqueeze" if len(inputs) == 1 and not attrs:
+                self.put(op, "axes", (0,), inputs, attrs)
+            case name if "Conv" in name and is_open and not attrs and len(sizes) == 4 and len(inputs) > 1:
+                self._complete_conv(sizes, inputs[1], attrs)
+            case _:
+                pass
+
+    def _complete_conv(self, x: tuple[int, ...], weight: int | None, attrs: dict[str, Attr]) -> None:
+        """Let a convolution keep the size of the picture, so that sums fit."""
+        type = self.editor.values[weight].type if weight is not None else None
+        if not isinstance(type, TensorType) or not type.shape or not isinstance(type.shape[1], int):
+            return
+        if x[1] != type.shape[1]:
+            attrs["group"] = x[1] // max(1, type.shape[1])
+        if type.shape[2:] != (1, 1):
+            attrs["auto_pad"] = "SAME_UPPER"
+
+    # ------------------------------------------------------------ nodes
+    def node(
+        self, op: str, inputs: Sequence[int | None], attrs: Mapping[str, Attr], n_outputs: int
+    ) -> list[int | None]:
+        """Add a node and return its outputs. Raises Unbuildable when it does not take such inputs."""
+        schema = self.setting.schema(op)
+        if schema is not None:
+            required = [param for param in schema.inputs if param.kind is ParamKind.REQUIRED]
+            if any(place >= len(inputs) or inputs[place] is None for place in range(len(required))) and not (
+                _is_optional_before(schema.inputs)
+            ):
+                raise Unbuildable(f"{op} lacks an input")
+        name = f"n{self.editor.fresh_id()}"
+        node = self.editor.add_node(op, inputs, attrs=attrs, n_outputs=n_outputs, name=name)
+        self._infer(node)
+        return list(node.outputs)
+
+    def _infer(self, node: Node) -> None:
+        types = [None if value is None else self.editor.values[value].type for value in node.inputs]
+        consts: list[Const | None] = [
+            None if value is None else self.editor.consts.get(value) for value in node.inputs
+        ]
+        try:
+            found = self.setting.infer(node, types, consts)
+        except GerulesError as error:
+            raise Unbuildable(f"{node.op}: {error.diagnostics[0].message}") from None
+        for value, type in zip(node.outputs, found, strict=False):
+            if value is not None:
+                self.editor.values[value] = GraphValue(value, f"v{value}", type)
+
+    def dtype_of(self, value: int | None) -> DType:
+        """Return the element type of a value, float32 when it is not known."""
+        type = self.editor.values[value].type if value is not None else None
+        return type.dtype if isinstance(type, TensorType) else DType.F32
+
+
+def _is_optional_before(params: Sequence[Param]) -> bool:
+    """Whether an optional parameter stands before a required one, as the bias before a residual does."""
+    kinds = [param.kind for param in params]
+    return ParamKind.OPTIONAL in kinds and ParamKind.REQUIRED in kinds[kinds.index(ParamKind.OPTIONAL) :]
+
+
+def _static(item: GivenValue) -> tuple[DType, tuple[int, ...]]:
+    type = item.type
+    if type is None or type.dtypes is None or len(type.dtypes) != 1 or type.dims is None:
+        raise Unbuildable(f"{item.name.name} needs an element type and a shape")
+    sizes = [dim.size for dim in type.dims if isinstance(dim, DimSize)]
+    if len(sizes) != len(type.dims):
+        raise Unbuildable(f"the shape of {item.name.name} is not static")
+    return next(iter(type.dtypes)), tuple(sizes)
