@@ -58,17 +58,15 @@ class Evaluation:
         return run_kernel(node.op, args, node.attrs, opset=opset, n_outputs=len(node.outputs))
 
     def _expand(self, node: Node, args: Sequence[Array | None]) -> Graph:
-        latest = {"": self.schemas.latest_opset}
         consts = [None if array is None else Const(array) for array in args]
         types = [None if const is None else TensorType(const.dtype, const.array.shape) for const in consts]
-        extra = define_extra(self.book.defines, schemas=self.schemas, context=self.context, opsets=latest)
+        extra = define_extra(self.book.defines, schemas=self.schemas, context=self.context)
         return expand_define(
             self.book.defines[node.op],
             node,
             types,
             schemas=self.schemas,
-            infer=make_infer(self.schemas, latest, extra),
+            infer=make_infer(self.schemas, {}, extra),
             consts=consts,
             context=self.context,
-            opsets=latest,
         )

@@ -14,12 +14,12 @@ from gerules.dsl.book import RuleBook
 from gerules.dsl.selection import Environment, Selection, TextDevice, select_rules
 from gerules.dsl.syntax import Rule, RuleTest
 from gerules.engine.define import define_extra, make_infer
+from gerules.engine.define_schema import register_defines
 from gerules.engine.evaluation import RuleContext
 from gerules.engine.rewrite import rewrite
 from gerules.engine.trace import Trace
 from gerules.errors import GerulesError, Span
 from gerules.ops import Schemas
-from gerules.report.book_schemas import schemas_of
 from gerules.report.rule_evaluation import Array, Evaluation
 from gerules.report.rule_graphs import Instance, instances
 from gerules.report.rule_inputs import Setting, Unbuildable
@@ -113,7 +113,10 @@ def test_rules(
         Counts and every failure; nothing is raised for a test that does not hold.
     """
     started = perf_counter()
-    runner = _Runner(book, schemas or schemas_of(book), limit)
+    if schemas is None:
+        schemas = Schemas()
+        register_defines(book.defines.values(), schemas)
+    runner = _Runner(book, schemas, limit)
     for rule in book.rules if rules is None else rules:
         on_test(rule.name.name)
         runner.rule(rule)
@@ -162,8 +165,7 @@ class _Runner:
         if rule.name.name in selection.off:
             return f"the rule is off: {selection.off[rule.name.name]}"
         context = RuleContext(selection.scope, self.book.patterns)
-        latest = {"": self.schemas.latest_opset}
-        extra = define_extra(self.book.defines, schemas=self.schemas, context=context, opsets=latest)
+        extra = define_extra(self.book.defines, schemas=self.schemas, context=context)
         infer = make_infer(self.schemas, {"": opset}, extra)
         setting = Setting(self.book, self.schemas, infer, selection.scope, opset)
         seed = zlib.crc32(rule.name.name.encode())

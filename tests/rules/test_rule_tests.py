@@ -1,0 +1,119 @@
+"""The runner of rule tests: it must fail where a rule is wrong, and say where."""
+
+from __future__ import annotations
+
+import pytest
+
+from gerules.dsl.load import load_rules
+from gerules.errors import Source
+from gerules.ops import Schemas
+from gerules.report.rule_tests import RuleTestReport
+from gerules.report.rule_tests import test_rules as run_rule_tests
+
+SIMPLE = """
+rule r in s:
+    match:
+        y = Add(Relu(x), k: const)
+    where:
+        numel(k) == 1 else "not one number"
+    rewrite:
+        y = {build}
+    test:
+        x: f32[2, 3]
+        k: const f32[]
+{more}
+"""
+
+
+def run(text: str, **options) -> RuleTestReport:
+    book = load_rules([Source("test.ger", "gerules 1\n" + text)], schemas=Schemas())
+    return run_rule_tests(book, **options)
+
+
+def test_a_right_rule_passes_on_both_operand_orders():
+    report = run(SIMPLE.format(build="Sub(Relu(x), Neg(k))", more=""))
+    assert report.is_good
+    assert (report.n_rules, report.n_tests, report.n_instances, report.n_compared) == (1, 1, 2, 2)
+
+
+def test_a_wrong_rewrite_is_found_with_values_and_place():
+    report = run(SIMPLE.format(build="Sub(x, Neg(k))", more=""))
+    assert not report.is_good
+    failure = report.failures[0]
+    assert "differs most at" in failure.reason
+    assert str(failure).startswith("test.ger:")
+
+
+def test_a_rule_that_fires_where_it_must_not():
+    more = """    test:
+        x: f32[2, 3]
+        k: const f32[1]
+        expect no match
+"""
+    report = run(SIMPLE.format(build="Sub(Relu(x), Neg(k))", more=more))
+    assert [failure.reason for failure in report.failures] == ["it fires", "it fires"]
+
+
+@pytest.mark.parametrize(("reason", "n_failures"), [("not one number", 0), ("some other reason", 1)])
+def test_the_reason_of_a_refusal_is_checked(reason: str, n_failures: int):
+    more = f"""    test:
+        x: f32[2, 3]
+        k: const f32[3]
+        expect no match "{reason}"
+"""
+    report = run(SIMPLE.format(build="Sub(Relu(x), Neg(k))", more=more))
+    assert len(report.failures) == n_failures
+
+
+def test_a_missing_value_is_a_failure_and_no_crash():
+    text = "rule r in s: Add(x, y) => Add(y, x)\n    test:\n        x: f32[2]\n"
+    report = run(text)
+    assert "does not give y" in report.failures[0].reason
+
+
+def test_a_rule_that_is_off_says_why():
+    text = """
+ruleset s:
+    default off
+rule r in s: Neg(Neg(x)) => x
+    test:
+        x: f32[2]
+"""
+    assert "off by default" in run(text).failures[0].reason
+
+
+def test_rules_without_tests_are_listed():
+    assert run("rule r in s: Neg(Neg(x)) => x\n").untested == ["r"]
+
+
+def test_alternatives_options_and_associations_are_all_built():
+    text = """
+rule r in s:
+    inexact
+    match:
+        z = (Div(x, 2) | Mul(x, 0.5))
+        y = Mul~(x, 3, Tanh?(z))
+    rewrite:
+        y = Mul(Mul(x, 3), Tanh?(z))
+    test:
+        x: f32[2, 3]
+        close 0.001, 0.0001
+"""
+    book = load_rules([Source("test.ger", "gerules 1\n" + text)], schemas=None)
+    few = run_rule_tests(book, limit=5)
+    many = run_rule_tests(book, limit=200)
+    assert few.n_instances == 5
+    # Three spellings of the half (Mul both ways round), with or without Tanh, six orders, two associations.
+    assert many.n_instances == 3 * 2 * 6 * 2
+
+
+def test_definitions_are_computed_by_what_they_say():
+    text = """
+define ge::Twice(x) -> y:
+    y = {body}
+rule r in s: Add(x, x) => ge::Twice(x)
+    test:
+        x: f32[2, 3]
+"""
+    assert run(text.format(body="Mul(x, 2)")).is_good
+    assert not run(text.format(body="Mul(x, 3)")).is_good
