@@ -21,6 +21,7 @@ from gerules.ops import Schemas
 from gerules.ops.inference import ShapeError
 
 MOST_INSTANCES = 12
+BINARY = frozenset(["Add", "Mul", "Sub", "Div", "RealDiv", "Max", "Min", "Maximum", "Minimum"])
 
 
 class Unfit(Exception):
@@ -31,7 +32,14 @@ class Instance:
     """Builds one reading of a pattern; `picks` says which alternative, optional part or clause."""
 
     def __init__(
-        self, book: RuleBook, rule: s.Rule, test: s.RuleTest, scope: Scope, schemas: Schemas, opset: int, picks: Sequence[int]
+        self,
+        book: RuleBook,
+        rule: s.Rule,
+        test: s.RuleTest,
+        scope: Scope,
+        schemas: Schemas,
+        opset: int,
+        picks: Sequence[int],
     ) -> None:
         self.rule, self.test, self.scope, self.schemas, self.opset = rule, test, scope, schemas, opset
         self.vocabulary = Vocabulary(book.op_sets, book.patterns, scope.params)
@@ -51,7 +59,9 @@ class Instance:
         names: dict[str, Any] = {}
         for item in self.test.inputs:
             if isinstance(item, s.GivenAttr):
-                names[item.name.name] = self.given[item.name.name] = evaluate(item.value, self.scope.with_names(names))
+                names[item.name.name] = self.given[item.name.name] = evaluate(
+                    item.value, self.scope.with_names(names)
+                )
                 continue
             name = item.name.name
             if item.type is None or (item.is_optional and self.pick(2)):
@@ -147,7 +157,9 @@ class Instance:
             case s.CallPattern():
                 return self._call(pattern, frame, names, 1)[0]
 
-    def _call(self, call: s.CallPattern, frame: PatternGraph, names: dict[str, int | None], n: int) -> Sequence[int]:
+    def _call(
+        self, call: s.CallPattern, frame: PatternGraph, names: dict[str, int | None], n: int
+    ) -> Sequence[int]:
         op = call.op
         args = [a for a in call.args if not isinstance(a, s.RestInputs | s.AnyInputs)]
         if not isinstance(op, s.ChainOp) and op.is_optional and self._is_absent(args):
@@ -155,14 +167,16 @@ class Instance:
         if isinstance(op, s.PlainOp) and op.name in self.vocabulary.patterns:
             clauses = self.vocabulary.patterns[op.name]
             clause = clauses[self.pick(len(clauses))]
-            local = {f.name.name: self._emit(a, frame, names) for f, a in zip(clause.formals, args, strict=False)}
+            local = {
+                f.name.name: self._emit(a, frame, names) for f, a in zip(clause.formals, args, strict=False)
+            }
             inner = PatternGraph(clause.match, self.vocabulary)
             return [self._emit(s.ValuePattern(clause.span, clause.results[0].name), inner, local)]
         inputs = [self._emit(a, frame, names) for a in args]
         if isinstance(op, s.ChainOp):
             value = inputs[0]
             for name in self.choices[op.name]:
-                others = [self.maker.const(0.5)] if name in ("Add", "Mul", "Sub", "Div", "Max", "Min") else []
+                others = [self.maker.const(0.5)] if name.removeprefix("ge::") in BINARY else []
                 value = self.maker.op(name, value, *others)
             return [value]
         if isinstance(op, s.PlainOp):
@@ -234,7 +248,14 @@ class Instance:
 
 def opset_of(rule: s.Rule, schemas: Schemas) -> int:
     """The version nearest to 20 at which a rule exists."""
-    meets = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "==": int.__eq__, "!=": int.__ne__}
+    meets = {
+        "<": int.__lt__,
+        "<=": int.__le__,
+        ">": int.__gt__,
+        ">=": int.__ge__,
+        "==": int.__eq__,
+        "!=": int.__ne__,
+    }
     fitting = [v for v in range(7, schemas.latest_opset + 1) if all(meets[op](v, n) for op, n in rule.opsets)]
     return min(fitting, key=lambda v: abs(v - 20))
 
@@ -260,4 +281,3 @@ def instances(
                 pending.append((*picks, *(0 for _ in range(place - len(picks))), choice))
         if graph is not None:
             yield graph, made.feeds
-

@@ -84,7 +84,10 @@ def _join(m, x, consts, flip):
 
 
 def _scale(m, x, consts, flip):
-    return [m.op("Mul", consts[2], m.op("Mul", x, consts[3])), *([m.op("Sub", x, m.op("Neg", x))] if flip else [])]
+    return [
+        m.op("Mul", consts[2], m.op("Mul", x, consts[3])),
+        *([m.op("Sub", x, m.op("Neg", x))] if flip else []),
+    ]
 
 
 MOTIFS = {"factor": _factor, "pair": _pair, "join": _join, "scale": _scale}
@@ -158,7 +161,14 @@ def test_rewriting_keeps_the_meaning(graph, names, order):
 @settings(max_examples=40, deadline=None)
 @given(graphs())
 def test_a_second_run_finds_nothing_new(graph):
-    names = {"drop_identity", "drop_add_zero", "drop_mul_one", "double_neg", "merge_transpose", "drop_transpose"}
+    names = {
+        "drop_identity",
+        "drop_add_zero",
+        "drop_mul_one",
+        "double_neg",
+        "merge_transpose",
+        "drop_transpose",
+    }
     rules = [rule for rule in BOOK.rules if rule.name.name in names]
     after, _ = run(BOOK, graph, rules=rules)
     again, _ = run(BOOK, after, rules=rules)
