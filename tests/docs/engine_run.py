@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from gerules.dsl import Environment, RuleBook, TextDevice, select_rules
-from gerules.engine.define import define_extra, make_infer
-from gerules.engine.define_schema import register_defines
-from gerules.engine.evaluation import RuleContext
+from gerules.dsl import RuleBook
 from gerules.engine.rewrite import rewrite
 from gerules.ir import Graph, print_attr, print_type
-from gerules.ops import Schemas
+from gerules.pipeline.toolchain import make_toolchain
 
 
-def apply_rules(book: RuleBook, graph: Graph, names: set[str], device: str = "host") -> Graph:
-    """Rewrite a graph with the named rules of a book."""
-    schemas = Schemas()
-    register_defines(book.defines.values(), schemas)
-    chosen = select_rules(book, Environment(device=TextDevice(book, book.devices[device])))
-    context = RuleContext(chosen.scope, book.patterns)
-    extra = define_extra(book.defines, schemas=schemas, context=context, opsets=graph.opsets)
-    rules = [rule for rule in chosen.rules if rule.name.name in names]
-    infer = make_infer(schemas, graph.opsets, extra)
-    return rewrite(graph, rules, schemas=schemas, infer=infer, context=context)[0]
+def apply_rules(book: RuleBook, graph: Graph, names: set[str]) -> Graph:
+    """Rewrite a graph with the named rules of a book, for the device `host`."""
+    tools = make_toolchain(book, graph.opsets)
+    rules = [rule for rule in tools.selection.rules if rule.name.name in names]
+    return rewrite(graph, rules, schemas=tools.schemas, infer=tools.infer, context=tools.context)[0]
 
 
 def meaning_of(graph: Graph) -> list[str]:

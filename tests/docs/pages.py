@@ -33,6 +33,11 @@ class Block:
     def kind(self) -> str:
         return self.words[0] if self.words else ""
 
+    @property
+    def code(self) -> str:
+        """The error code that the block provokes; empty for a block that is right."""
+        return next((word for word in self.words[1:] if re.fullmatch(r"E\d{5}", word)), "")
+
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
 
