@@ -83,6 +83,8 @@ class Bench:
 
     def __init__(self, book: RuleBook, sets: str) -> None:
         self.book = book
+        self.after = empty_graph("none")
+        """What the last run gave."""
         self.schemas = Schemas()
         register_defines(book.defines.values(), self.schemas)
         selection = select_rules(book, Environment())
@@ -101,7 +103,7 @@ class Bench:
         best, n_applied = float("inf"), 0
         for _ in range(repeat):
             started = perf_counter()
-            _, trace = rewrite(graph, plans, schemas=self.schemas, infer=infer)
+            self.after, trace = rewrite(graph, plans, schemas=self.schemas, infer=infer)
             best = min(best, perf_counter() - started)
             n_applied = len(trace.applications)
         return best, n_applied
@@ -113,7 +115,8 @@ def never_matching(n_rules: int) -> RuleBook:
     lines = ["gerules 1"]
     for i in range(n_rules):
         a, b, c = ops[i % 10], ops[i // 10 % 10], ops[i // 100 % 10]
-        lines.append(f"rule never_{i} in s: {a}({b}(Sinh({c}(x, ...), ...), ...), ...) => x")
+        middle = "Sinh" if i % 2 else "Erf"  # one that does not occur, one that does
+        lines.append(f"rule never_{i} in s: {a}({b}({middle}({c}(x, ...), ...), ...), ...) => x")
     return load_rules([Source("never.ger", "\n".join(lines) + "\n")], schemas=None)
 
 
@@ -149,17 +152,23 @@ def main() -> None:
             graph = graph_of(kind, size)
             took, n_applied = bench.run(graph, plans, 3 if size < 100_000 else 1)
             per_node.append(took / len(graph.nodes) * 1e6)
+            done = bench.after
+            idle = bench.run(done, plans, 1)[0] / max(1, len(done.nodes)) * 1e6
             print(
-                f"{kind:12} {size:7} nodes: {took:7.3f} s  {per_node[-1]:6.1f} us/node  {n_applied} rewrites"
+                f"{kind:12} {size:7} nodes: {took:7.3f} s  {per_node[-1]:6.1f} us/node  {n_applied} rewrites;"
+                f"  again, nothing to do: {idle:.1f} us/node"
             )
         print(f"{kind:12} growth of time per node: {per_node[-1] / per_node[0]:.2f}")
     graph = graph_of("transformer", 10_000)
+    n_before = len(graph.nodes)
     quiet, _ = bench.run(graph, plan_rules([], bench.context))
-    alone, _ = bench.run(graph, plans)
-    many, _ = bench.run(graph, bench.plans(never_matching(1_000)))
-    few, _ = bench.run(graph, plan_rules(never_matching(1_000).rules, bench.context))
-    print(f"1,000 rules that never match: x{many / alone:.2f} of none; alone {few * 1e2:.2f} us/node")
-    print(f"no rules at all: {quiet * 1e2:.2f} us/node")
+    print(f"no rules at all: {quiet / n_before * 1e6:.2f} us/node")
+    never = never_matching(1_000)
+    for what in ("with rewrites", "nothing to do"):
+        alone, _ = bench.run(graph, plans)
+        many, _ = bench.run(graph, bench.plans(never))
+        print(f"1,000 more rules that never match, {what}: x{many / alone:.2f} of the time without them")
+        graph = bench.after
     for name in ("qkv", "many"):
         text = (QKV if name == "qkv" else MANY).replace("@GUARD", "D == 999")
         refused = load_rules([Source("b.ger", "gerules 1\n" + text)], schemas=None)

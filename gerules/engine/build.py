@@ -176,7 +176,7 @@ class Builder:
         return found.op
 
     def _outputs(self, wanted: Sequence[int | None]) -> list[int | None]:
-        base = self._base_name()
+        base = f"{self._base_name()}/{self.rule.name.name}"
         return [self.candidate.fresh_value(base) if value is None else value for value in wanted]
 
     def _node(

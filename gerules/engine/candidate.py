@@ -81,9 +81,9 @@ class Candidate:
         return self.consts.get(value) or self.site.consts.get(value)
 
     def fresh_value(self, name: str, type: ValueType = UNKNOWN) -> int:
-        """Add a value and return its id."""
+        """Add a value and return its id, which its name ends in."""
         value = self.site.editor.fresh_id()
-        self.values[value] = Value(value, name, type)
+        self.values[value] = Value(value, f"{name}.{value}", type)
         return value
 
     def fresh_const(self, const: Const, name: str) -> int:

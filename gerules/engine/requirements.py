@@ -22,6 +22,7 @@ from gerules.dsl.syntax import (
     NumberPattern,
     ParamPattern,
     Pattern,
+    PatternDef,
     PlainOp,
     RestInputs,
     Target,
@@ -81,6 +82,9 @@ class PatternGraph:
             for place, target in enumerate(line.targets)
             if isinstance(target, Target)
         }
+        # A name may be used many times at every level; without memory that would multiply.
+        self._ops_by_name: dict[str, frozenset[str] | None] = {}
+        self._depth_by_name: dict[str, int] = {}
 
     def roots(self, lines: Sequence[MatchLine]) -> list[MatchLine]:
         """Return the lines whose targets no other line uses, in the order written."""
@@ -121,7 +125,10 @@ class PatternGraph:
                 return found
             case ValuePattern(name=name, type=type, is_optional=is_optional):
                 if name in self.definitions:
-                    return self.ops_of(self.definitions[name][0].pattern, depth + 1)
+                    if name not in self._ops_by_name:
+                        defined = self.definitions[name][0].pattern
+                        self._ops_by_name[name] = self.ops_of(defined, depth + 1)
+                    return self._ops_by_name[name]
                 return CONSTS if type is not None and type.is_const and not is_optional else None
             case _:
                 return None
@@ -138,6 +145,13 @@ class PatternGraph:
         clauses = self.vocabulary.patterns.get(op.name)
         if clauses is None:
             return frozenset([op.name])
+        known = self.vocabulary.result_ops
+        if op.name not in known:
+            known[op.name] = None  # what a pattern that needs itself gives
+            known[op.name] = self._ops_of_clauses(clauses, depth)
+        return known[op.name]
+
+    def _ops_of_clauses(self, clauses: Sequence[PatternDef], depth: int) -> frozenset[str] | None:
         found: frozenset[str] = frozenset()
         for clause in clauses:
             inner = PatternGraph(clause.match, self.vocabulary)
@@ -160,7 +174,9 @@ class PatternGraph:
             case Alternatives(choices=choices):
                 return max(self.depth(choice.pattern, level + 1) for choice in choices)
             case ValuePattern(name=name) if name in self.definitions:
-                return self.depth(self.definitions[name][0].pattern, level + 1)
+                if name not in self._depth_by_name:
+                    self._depth_by_name[name] = self.depth(self.definitions[name][0].pattern, level + 1)
+                return self._depth_by_name[name]
             case _:
                 return 0
 
@@ -170,14 +186,16 @@ class PatternGraph:
         if not isinstance(op, PlainOp):
             return 1
         if op.name in self.vocabulary.patterns:
-            clauses = self.vocabulary.patterns[op.name]
-            inner = [
-                PatternGraph(clause.match, self.vocabulary).depth(
-                    ValuePattern(clause.span, clause.results[0].name), level + 1
+            known = self.vocabulary.result_depths
+            if op.name not in known:
+                known[op.name] = 0
+                known[op.name] = max(
+                    PatternGraph(clause.match, self.vocabulary).depth(
+                        ValuePattern(clause.span, clause.results[0].name), level + 1
+                    )
+                    for clause in self.vocabulary.patterns[op.name]
                 )
-                for clause in clauses
-            ]
-            return max(inner)
+            return known[op.name]
         return max(1, n_args - 1) if op.order == "any" else 1
 
     def n_calls(self) -> int:
@@ -192,16 +210,22 @@ class PatternGraph:
         ops = self.ops_of(root)
         if ops is not None:
             found.append(Requirement(Feature(ops)))
-        self._collect(root, (), found, 0)
+        self._collect(root, (), found, 0, set())
         return list(dict.fromkeys(found))
 
     def _collect(
-        self, pattern: Pattern, climb: tuple[Rung, ...], found: list[Requirement], depth: int
+        self,
+        pattern: Pattern,
+        climb: tuple[Rung, ...],
+        found: list[Requirement],
+        depth: int,
+        seen: set[object],
     ) -> None:
         """Add what `pattern`, which must be present, asks for; `climb` leads from it to the root."""
-        if depth > _DEEPEST:
-            return
         pattern = self.resolve(pattern)
+        if depth > _DEEPEST or (id(pattern), climb) in seen or len(seen) > _MOST_POSITIONS:
+            return
+        seen.add((id(pattern), climb))
         if not isinstance(pattern, CallPattern) or isinstance(pattern.op, ChainOp):
             return
         op = pattern.op
@@ -215,7 +239,7 @@ class PatternGraph:
         for place, arg in enumerate(pattern.args):
             if _is_rest(arg) or (op.is_optional and place > 0):
                 continue
-            self._collect_arg(arg, own, op.is_optional, rest_of_tree, climb, found, depth)  # type: ignore[arg-type]
+            self._collect_arg(arg, own, op.is_optional, rest_of_tree, climb, found, depth, seen)  # type: ignore[arg-type]
 
     def _collect_arg(
         self,
@@ -226,6 +250,7 @@ class PatternGraph:
         climb: tuple[Rung, ...],
         found: list[Requirement],
         depth: int,
+        seen: set[object],
     ) -> None:
         sources = self.ops_of(arg)
         up = (Rung(own, is_optional=is_optional), *rest_of_tree, *climb)
@@ -233,7 +258,7 @@ class PatternGraph:
             found.append(Requirement(Feature(own, sources), (*rest_of_tree, *climb)))
         elif sources is not None and sources != CONSTS:
             found.append(Requirement(Feature(sources), up))
-        self._collect(arg, up, found, depth + 1)
+        self._collect(arg, up, found, depth + 1, seen)
 
     def positions(
         self, root: Pattern, climb: tuple[Rung, ...] = ()
@@ -244,11 +269,13 @@ class PatternGraph:
         """
         found: dict[tuple[frozenset[str], tuple[Rung, ...]], None] = {}
         pending: list[tuple[PatternGraph, Pattern, tuple[Rung, ...], int]] = [(self, root, climb, 0)]
-        while pending and len(found) < _MOST_POSITIONS:
+        seen: set[object] = set()
+        while pending and len(seen) < _MOST_POSITIONS:
             graph, pattern, up, depth = pending.pop()
             pattern = graph.resolve(pattern)
-            if depth > _DEEPEST:
+            if depth > _DEEPEST or (id(pattern), up) in seen:
                 continue
+            seen.add((id(pattern), up))
             if isinstance(pattern, Alternatives):
                 pending += [(graph, choice.pattern, up, depth + 1) for choice in pattern.choices]
             if not isinstance(pattern, CallPattern):
@@ -283,11 +310,13 @@ class PatternGraph:
         """Return the climbs from values with these names to the root."""
         paths: list[tuple[str, tuple[Rung, ...]]] = []
         pending: list[tuple[Pattern, tuple[Rung, ...], int]] = [(root, (), 0)]
-        while pending and len(paths) < _MOST_POSITIONS:
+        seen: set[object] = set()
+        while pending and len(seen) < _MOST_POSITIONS:
             pattern, up, depth = pending.pop()
             pattern = self.resolve(pattern)
-            if depth > _DEEPEST:
+            if depth > _DEEPEST or (id(pattern), up) in seen:
                 continue
+            seen.add((id(pattern), up))
             if isinstance(pattern, ValuePattern) and pattern.name in names:
                 paths.append((pattern.name, up))
             elif isinstance(pattern, Alternatives):

@@ -15,6 +15,10 @@ class Vocabulary:
     op_sets: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     patterns: Mapping[str, tuple[PatternDef, ...]] = field(default_factory=dict[str, tuple[PatternDef, ...]])
     settings: Mapping[str, object] = field(default_factory=dict[str, object])
+    result_ops: dict[str, frozenset[str] | None] = field(default_factory=dict[str, "frozenset[str] | None"])
+    """Operators that the first result of a sub-pattern can come from, once asked for."""
+    result_depths: dict[str, int] = field(default_factory=dict[str, int])
+    """How many nodes deep a sub-pattern is, once asked for."""
 
     def ops(self, op_set: OpSet) -> frozenset[str]:
         """Return the operators of a set, its terms read from left to right; unknown names are empty."""

@@ -24,7 +24,7 @@ MOST_INSTANCES = 12
 BINARY = frozenset(["Add", "Mul", "Sub", "Div", "RealDiv", "Max", "Min", "Maximum", "Minimum"])
 
 
-class Unfit(Exception):
+class UnfitError(Exception):
     """This reading of the pattern cannot be built from what the test gives."""
 
 
@@ -140,7 +140,7 @@ class Instance:
             case s.ValuePattern(name=name):
                 if name not in names:
                     if name not in frame.definitions:
-                        raise Unfit(name)
+                        raise UnfitError(name)
                     self._line(frame.definitions[name][0], frame, names)
                 return names[name]
             case s.NumberPattern(value=value):
@@ -217,7 +217,7 @@ class Instance:
                 continue
             keyword = self.schemas.attr_or_input(op, arg.name.name, self.opset)
             if keyword is None:
-                raise Unfit(arg.name.name)
+                raise UnfitError(arg.name.name)
             if keyword.is_attr:
                 attrs[keyword.name] = value
                 continue
@@ -274,7 +274,7 @@ def instances(
         made = Instance(book, rule, test, scope, schemas, opset, picks)
         try:
             graph = made.graph()
-        except (Unfit, ShapeError):
+        except (UnfitError, ShapeError):
             graph = None
         for place in range(len(picks), len(made.asked)):
             for choice in range(1, made.asked[place]):

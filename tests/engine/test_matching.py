@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from graphs import Maker, evaluate, ops, run
 
+from gerules.dsl.tree import RuleError
 from gerules.ir import DType
 
 RNG = np.random.default_rng(0)
@@ -317,18 +318,48 @@ rule r in s:
         assert ops(run(text, m.graph(y))[0]) == ["Neg"]
 
     def test_a_hostile_pattern_is_given_up_with_a_warning(self):
-        alternatives = " | ".join(["Add(a, b)", "Add(b, a)", "Add(a, a)", "Add(_, _)"])
+        # Sixteen commuting levels, and the one thing that never fits comes last.
         nested = "x"
-        for _ in range(7):
-            nested = f"Add(({alternatives}), {nested})"
-        text = f"rule r in s: Relu(Add({nested}, Tanh(Neg(q)))) => q\n"
+        for level in range(16):
+            nested = f"Add({nested}, Add(a{level}, b{level}))"
+        text = f"rule hostile in s: Relu(Mul({nested}, Tanh(x))) => x\n"
         m = Maker()
-        value = m.input("x", 2)
-        for _ in range(12):
-            value = m.op("Add", value, value)
-        bottom = m.op("Tanh", m.op("Neg", m.input("z", 2)))
-        after, trace = run(text, m.graph(m.op("Relu", m.op("Add", value, m.op("Add", bottom, value)))))
-        assert len(trace.warnings) <= 1 and after is not None
+        value = m.op("Add", *(m.input("p", 2), m.input("q", 2)))
+        for _ in range(16):
+            value = m.op("Add", value, m.op("Add", value, value))
+        after, trace = run(
+            text, before := m.graph(m.op("Relu", m.op("Mul", value, m.op("Tanh", m.input("z", 2)))))
+        )
+        assert after is before
+        (warning,) = trace.warnings
+        assert warning.code.code == "E40031" and "hostile" in warning.message
+
+    @pytest.mark.parametrize("n", [40, 300])
+    def test_names_used_at_every_level_do_not_multiply(self, n):
+        lines = [f"        v{i} = Add(v{i + 1}, v{i + 1})" for i in range(n)]
+        text = "rule r in s:\n    match:\n" + "\n".join(lines) + f"\n    rewrite:\n        v0 = Relu(v{n})\n"
+        m = Maker()
+        x = y = m.input("x", 2)
+        for _ in range(n):
+            y = m.op("Add", y, y)
+        try:
+            after, _ = run(text, m.graph(y))
+            assert [node.inputs for node in after.nodes.values()] == [(x,)] or n > 40
+        except RuleError as error:
+            assert n > 40 and error.code == "E40032"
+
+    def test_a_pattern_that_needs_itself_is_a_fault(self):
+        text = """
+pattern p(x) -> y:
+    y = Relu(p(x))
+pattern p(x) -> y:
+    y = Neg(p(x))
+rule r in s: Abs(p(x)) => x
+"""
+        m = Maker()
+        with pytest.raises(RuleError) as caught:
+            run(text, m.graph(m.op("Abs", m.op("Relu", m.input("x", 2)))))
+        assert caught.value.code == "E40032"
 
 
 class TestTypes:

@@ -230,6 +230,14 @@ class TestBuilding:
         after, _ = run(text, m.graph(m.op("Relu", m.input("x", 2, dtype=DType.F16))))
         assert [(c.dtype, c.array.shape) for c in after.consts.values()] == [(DType.F16, ())] * 2
 
+    def test_new_names_are_fresh(self):
+        text = "rule r in s: Relu(x) => Add(Mul(x, 1.5), Mul(x, 1.5))\n"
+        m = Maker()
+        after, _ = run(text, m.graph(m.op("Relu", m.op("Relu", m.input("x", 2)))))
+        names = [value.name for value in after.values.values()]
+        assert len(set(names)) == len(names) and all(names)
+        assert len({node.name for node in after.nodes.values()}) == len(after.nodes)
+
     def test_operator_variables_and_rest_inputs(self):
         text = """
 rule r in s:
