@@ -1,1 +1,52 @@
-"""gerules: compile neural networks as Ascend's Graph Engine does, with every decision written as text."""
+"""gerules: compile neural networks as Ascend's Graph Engine does, with every decision written as text.
+
+>>> import gerules
+>>> model = gerules.compile("resnet50.onnx", device="ascend910b", precision="fp16")  # doctest: +SKIP
+>>> model.save("resnet50.om")  # doctest: +SKIP
+>>> outputs = model.run({"data": x})  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from gerules.errors import GerulesError
+    from gerules.frontends import load
+    from gerules.ir import Graph, parse_graph, print_graph
+    from gerules.pipeline import CompiledModel, compile, load_rules, rewrite, save
+
+__all__ = [
+    "CompiledModel",
+    "GerulesError",
+    "Graph",
+    "compile",
+    "load",
+    "load_rules",
+    "parse_graph",
+    "print_graph",
+    "rewrite",
+    "save",
+]
+
+_HOMES = {
+    "GerulesError": "gerules.errors",
+    "load": "gerules.frontends",
+    "Graph": "gerules.ir",
+    "parse_graph": "gerules.ir",
+    "print_graph": "gerules.ir",
+}
+
+
+def __getattr__(name: str) -> object:
+    # Loaded at first use: `gerules --help` and tools that read one module should not pay for the compiler.
+    if name in __all__:
+        return getattr(import_module(_HOMES.get(name, "gerules.pipeline")), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

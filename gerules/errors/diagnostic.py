@@ -20,7 +20,7 @@ class Source:
     """A text that came from outside, with the name a user knows it by."""
 
     name: str
-    text: str
+    text: str = field(repr=False)
 
     def line_column(self, offset: int) -> tuple[int, int]:
         """Return the 1-based line and column of a character offset."""

@@ -448,6 +448,26 @@ OM_PART_TOO_LARGE: Final = ErrorCode(
     "Protobuf messages end at 2 GiB, parts other than weights and kernels at 4 GiB.",
     "keep large attributes as constants, or split the model",
 )
+OM_NOT_RUNNABLE: Final = ErrorCode(
+    "E80030", "om-not-runnable", "the model cannot be run here: {reason}",
+    "Only models that gerules wrote say in their files what their operators compute.",
+    "compile the model with gerules from its source",
+)
+OM_BAD_PLACE: Final = ErrorCode(
+    "E80031", "om-bad-place", "{what} lies at {place}, which {reason}",
+    "An offset or a size in the file does not fit the memory that the file asks for. It is damaged or made up.",
+    "compile the model again",
+)
+OM_BAD_ORDER: Final = ErrorCode(
+    "E80032", "om-bad-order", "operator {op} {reason}",
+    "The order of operators, tasks and events in the file is none in which it could run.",
+    "compile the model again",
+)
+OM_BAD_NODE: Final = ErrorCode(
+    "E80033", "om-bad-node", "operator {op}: {reason}",
+    "What the file says of an operator beside its edges cannot be read.",
+    "compile the model again",
+)
 
 BAD_LITERAL: Final = ErrorCode(
     "E40020", "bad-literal", "{text} {reason}",
@@ -468,6 +488,17 @@ UNKNOWN_DTYPE: Final = ErrorCode(
     "E40102", "unknown-dtype", "{name} is no element type",
     "Element types have short names; a variable for an element type begins with a capital letter.",
     "{remedy}",
+)
+
+UNKNOWN_PHASE: Final = ErrorCode(
+    "E40050", "unknown-phase", "{name} is no phase and no pipeline",
+    "A phase is named that no rule file declares.",
+    "use one of {known}",
+)
+UNKNOWN_STAGE: Final = ErrorCode(
+    "E40051", "unknown-stage", "{name} is no stage of this compile",
+    "A stage is a phase of the pipeline, or one of the compiler's own steps.",
+    "use one of {known}",
 )
 
 # ---------------------------------------------------------------- E5: operators and engines
@@ -571,6 +602,11 @@ BODY_GIVES_TOO_LITTLE: Final = ErrorCode(
     "E70006", "body-gives-too-little", "operator {op} cannot use its body: {reason}",
     "A body takes or gives another number of values than its node needs, or a value it needs is absent.",
     "check the model",
+)
+NO_ARENA: Final = ErrorCode(
+    "E70007", "no-arena", "the model needs {size_bytes} bytes of memory; {limit_bytes} are allowed",
+    "The arena of a model is allocated in one piece when the model is loaded.",
+    "free memory, raise the limit, or compile for smaller shapes",
 )
 
 DECLARED_TWICE: Final = ErrorCode(

@@ -11,6 +11,7 @@ import pytest
 from onnx import numpy_helper
 
 from bench import light, torch_models, zoo
+from tests.models.catalogue import find
 from tests.models.oracle import Array, assert_close, ort_outputs, relative_error
 
 EVERY_MODEL = pytest.mark.parametrize("name", zoo.NAMES)
@@ -23,13 +24,6 @@ EXPORTERS_RTOL = 1e-4
 
 
 WITHOUT_NORMS = {"filled_inception_v1", "filled_squeezenet"}
-
-
-def find(name: str) -> Path:
-    try:
-        return zoo.path(name)
-    except zoo.ModelsExtraMissing as missing:
-        pytest.skip(str(missing))
 
 
 def run(name: str, seed: int = 1) -> dict[str, Array]:

@@ -1,0 +1,31 @@
+"""The pipeline: from a model to an offline model, stage by stage."""
+
+from gerules.pipeline.api import compile, load_rules, rewrite, save
+from gerules.pipeline.compiler import Compilation, compile_graph, stage_names
+from gerules.pipeline.errors import PipelineError
+from gerules.pipeline.model import CompiledModel
+from gerules.pipeline.options import CompileOptions
+from gerules.pipeline.phases import phase_names, run_phases
+from gerules.pipeline.stages import StageReport
+from gerules.pipeline.summary import Summary
+from gerules.pipeline.toolchain import Toolchain, make_toolchain, shipped_rules
+
+__all__ = [
+    "Compilation",
+    "CompileOptions",
+    "CompiledModel",
+    "PipelineError",
+    "StageReport",
+    "Summary",
+    "Toolchain",
+    "compile",
+    "compile_graph",
+    "load_rules",
+    "make_toolchain",
+    "phase_names",
+    "rewrite",
+    "run_phases",
+    "save",
+    "shipped_rules",
+    "stage_names",
+]

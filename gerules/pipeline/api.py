@@ -1,0 +1,172 @@
+"""The library's face: compile, load, save, rewrite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnx
+
+from gerules.dsl import RuleBook
+from gerules.dsl.values import Value
+from gerules.engine.trace import Trace
+from gerules.errors import table
+from gerules.frontends import load, load_onnx, save_graph_text, save_onnx
+from gerules.ir import Dim, Graph, Node, ValueType
+from gerules.ops import infer_graph
+from gerules.pipeline.compiler import compile_graph
+from gerules.pipeline.errors import PipelineError
+from gerules.pipeline.model import CompiledModel
+from gerules.pipeline.options import CompileOptions
+from gerules.pipeline.phases import phase_names, run_phases
+from gerules.pipeline.stages import Observe
+from gerules.pipeline.toolchain import HOST, RuleInput, Toolchain, make_toolchain, shipped_rules
+
+Model = str | Path | Graph | onnx.ModelProto
+"""What a compile starts from: a file, a graph, or an ONNX model in memory."""
+
+FUSION: str = "fusion"
+"""The pipeline that `rewrite` runs: everything that is independent of a device's formats."""
+
+
+def compile(
+    model: Model,
+    *,
+    device: str = HOST,
+    precision: str | None = None,
+    profile: str | None = None,
+    rules: Sequence[RuleInput] = (),
+    enable: Sequence[str] = (),
+    disable: Sequence[str] = (),
+    input_shapes: Mapping[str, Sequence[Dim]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    keep_dtype: Sequence[str] = (),
+    params: Mapping[str, Value] | None = None,
+    pipeline: str = "default",
+    n_streams: int | None = None,
+    memory_limit_bytes: int | None = None,
+    stop_after: str | None = None,
+    observe: Observe | None = None,
+) -> CompiledModel:
+    """Compile a model for a device.
+
+    Args:
+        model: A file (`.onnx`, `.graph`), a graph, or an ONNX model in memory.
+        device: A device of the rules: `host`, `ascend310`, `ascend310p`, `ascend910a`, `ascend910b`, or
+            one that your rule files declare.
+        precision: `fp32`, `fp16`, `mixed_float16`. Without it, what the profile or the device says.
+        profile: A profile of the rules, such as `blocks` or `strict`.
+        rules: More rule files, folders or texts; the rules that come with gerules are always there.
+        enable: Rules, rule sets or aliases to switch on.
+        disable: And off.
+        input_shapes: Shape by input name, where the model leaves it open.
+        dims: Size by name of a symbolic dimension.
+        keep_dtype: Nodes that keep their element type: names of the model, or `OpType::Conv`.
+        params: Values for `param`s of the rules.
+        pipeline: The pipeline of phases to run.
+        n_streams: Most streams for one engine.
+        memory_limit_bytes: Largest arena; without it the device's memory.
+        stop_after: Name of the last stage to run.
+        observe: Told of each stage as it ends.
+
+    Raises:
+        GerulesError: with every fault of the stage that fails: E1 files and options, E3 types, E4 rules,
+            E5 operators and engines, E6 memory, E8 the offline model.
+    """
+    options = CompileOptions(
+        device=device,
+        precision=precision,
+        profile=profile,
+        enable=tuple(enable),
+        disable=tuple(disable),
+        params=dict(params or {}),
+        pipeline=pipeline,
+        input_shapes=input_shapes,
+        dims=dims,
+        keep_dtype=tuple(keep_dtype),
+        n_streams=n_streams,
+        memory_limit_bytes=memory_limit_bytes,
+        stop_after=stop_after,
+    )
+    return CompiledModel(compile_graph(_graph_of(model), shipped_rules(rules), options, observe))
+
+
+def load_rules(paths: RuleInput | Sequence[RuleInput]) -> RuleBook:
+    """Read rule files, folders or texts, on top of the rules that come with gerules; all are checked.
+
+    Raises:
+        TextError, RuleError: every fault of every file.
+    """
+    return shipped_rules([paths] if isinstance(paths, RuleInput) else list(paths))
+
+
+def rewrite(
+    graph: Graph,
+    rules: RuleBook | None = None,
+    *,
+    device: str = HOST,
+    precision: str | None = None,
+    profile: str | None = None,
+    enable: Sequence[str] = (),
+    disable: Sequence[str] = (),
+    pipeline: str = FUSION,
+) -> tuple[Graph, Trace]:
+    """Rewrite a graph by rules: its types are inferred, then the phases of a pipeline run.
+
+    Rules of your own files that no phase names run after those of the pipeline, to a fixed point.
+
+    Args:
+        rules: A rule book from `load_rules`; without it the rules that come with gerules.
+        pipeline: A phase or a pipeline of the rule book.
+
+    Returns:
+        The new graph, and everything that happened.
+
+    Raises:
+        GerulesError: E3 types that contradict, E40030 rules that do not stop, E40050 unknown pipeline.
+    """
+    tools = make_toolchain(
+        rules or shipped_rules(),
+        graph.opsets,
+        device=device,
+        precision=precision,
+        profile=profile,
+        enable=enable,
+        disable=disable,
+    )
+    graph = infer_graph(graph, tools.schemas, extra=tools.extra)
+    return run_phases(tools, graph, phase_names(tools.book, pipeline))
+
+
+def save(graph: Graph, path: str | Path, *, rules: RuleBook | None = None) -> None:
+    """Write a graph as `.onnx` or as graph text (`.graph`), whole or not at all.
+
+    Fused operators become functions of the ONNX model, so that any ONNX runtime executes it.
+
+    Args:
+        rules: The rule book that defines the graph's operators; without it the one of gerules.
+
+    Raises:
+        ModelError: E10004 when the disk refuses, E10002 for another ending, and what ONNX cannot hold.
+    """
+    path = Path(path)
+    if path.suffix == ".graph":
+        save_graph_text(graph, path)
+    elif path.suffix == ".onnx":
+        tools = make_toolchain(rules or shipped_rules(), graph.opsets)
+        save_onnx(graph, path, schemas=tools.schemas, define_body=_define_body(tools))
+    else:
+        raise PipelineError(table.UNKNOWN_FILE_KIND, path=path)
+
+
+def _define_body(tools: Toolchain):
+    def body(node: Node, inputs: list[ValueType]) -> Graph | None:
+        return tools.body_of(node, inputs)
+
+    return body
+
+
+def _graph_of(model: Model) -> Graph:
+    if isinstance(model, Graph):
+        return model
+    return load_onnx(model) if isinstance(model, onnx.ModelProto) else load(model)

@@ -1,0 +1,301 @@
+"""The compiler: a graph becomes an offline model, stage by stage.
+
+```
+graph
+  | prepare      sizes bound, types inferred, constants folded
+  | phases       the rules of the pipeline, in the order that rules/pipeline.ger declares
+  |   precision    before `precision_ops`: element types by mode, Casts inserted
+  |   formats      before `layout_ops`: storage formats by the device's tables, TransData inserted
+  | partition    engines and clusters
+  | plan         order, streams, events; offsets in one arena
+  | emit         the offline model
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Final
+
+from gerules.backend.definitions import definition_texts
+from gerules.backend.emit import emit
+from gerules.backend.om import OmModel
+from gerules.backend.plans import Plans, make_plans
+from gerules.backend.schedule import EngineRule, StreamOptions
+from gerules.dsl import RuleBook
+from gerules.dsl.book import suggest
+from gerules.engine.trace import Trace
+from gerules.errors import table
+from gerules.ir import Attr, Graph, Node
+from gerules.passes.formats import choose_formats
+from gerules.passes.partition import Partition, partition_graph
+from gerules.passes.precision import read_lists, set_precision
+from gerules.passes.prepare import prepare
+from gerules.pipeline.errors import PipelineError
+from gerules.pipeline.options import CompileOptions
+from gerules.pipeline.phases import phase_names, run_rule_phase
+from gerules.pipeline.stages import Observe, StageReport
+from gerules.pipeline.summary import Summary
+from gerules.pipeline.toolchain import Toolchain, evaluate_node, make_toolchain
+from gerules.target import Device
+
+BEFORE_PHASE: Final[Mapping[str, str]] = {"precision_ops": "precision", "layout_ops": "formats"}
+"""The compiler's own steps among the phases: each comes right before the phase that cleans up after it."""
+
+LAST_STAGES: Final = ("partition", "plan", "emit")
+
+
+@dataclass(slots=True, eq=False)
+class Compilation:
+    """Everything a compile knows so far. A stage reads what the ones before it left, and adds its own."""
+
+    tools: Toolchain
+    source: Graph
+    graph: Graph
+    stages: list[StageReport] = field(default_factory=list[StageReport])
+    trace: Trace = field(default_factory=Trace)
+    partition: Partition | None = None
+    plans: Plans | None = None
+    om: OmModel | None = None
+
+    def summary(self) -> Summary:
+        """Return the compile in numbers."""
+        ops = [node.op.removeprefix("ge::") for node in self.graph.nodes.values()]
+        memory = self.plans.memory if self.plans is not None else None
+        schedule = self.plans.schedule if self.plans is not None else None
+        return Summary(
+            model=self.graph.name,
+            device=self.tools.device.name,
+            precision=self.tools.precision,
+            n_nodes_read=len(self.source.nodes),
+            n_nodes=len(ops),
+            fusions=_total_fusions(self.trace),
+            n_casts=ops.count("Cast"),
+            n_transdata=ops.count("TransData"),
+            n_clusters=len(self.partition.clusters) if self.partition is not None else 0,
+            n_streams=schedule.n_streams if schedule is not None else 0,
+            n_events=len(schedule.events) if schedule is not None else 0,
+            peak_bytes=memory.peak_bytes if memory is not None else 0,
+            lower_bound_bytes=memory.lower_bound_bytes if memory is not None else 0,
+            weight_bytes=self.om.weights.size_bytes if self.om is not None else 0,
+            took_us=sum(stage.took_us for stage in self.stages),
+        )
+
+
+def stage_names(book: RuleBook, pipeline: str = "default") -> tuple[str, ...]:
+    """Return the names of all stages of a compile, in order."""
+    found = ["prepare"]
+    for phase in phase_names(book, pipeline):
+        if phase in BEFORE_PHASE:
+            found.append(BEFORE_PHASE[phase])
+        found.append(phase)
+    return (*found, *LAST_STAGES)
+
+
+def compile_graph(
+    graph: Graph, book: RuleBook, options: CompileOptions, observe: Observe | None = None
+) -> Compilation:
+    """Compile a graph as the options say.
+
+    Args:
+        observe: Told of each stage as it ends.
+
+    Returns:
+        All that the compile knows; without a partition, plans and model when `stop_after` is earlier.
+
+    Raises:
+        GerulesError: with every fault of the first stage that fails.
+    """
+    names = stage_names(book, options.pipeline)
+    if options.stop_after is not None:
+        if options.stop_after not in names:
+            known = ", ".join(names)
+            notes = suggest(options.stop_after, names)
+            raise PipelineError(table.UNKNOWN_STAGE, name=options.stop_after, known=known, notes=notes)
+        names = names[: names.index(options.stop_after) + 1]
+    tools = make_toolchain(
+        book,
+        graph.opsets,
+        device=options.device,
+        precision=options.precision,
+        profile=options.profile,
+        enable=options.enable,
+        disable=options.disable,
+        params=options.params,
+        keep_dtype=options.keep_dtype,
+    )
+    state = Compilation(tools, graph, graph)
+    for name in names:
+        report = _run_stage(state, name, options)
+        state.graph = report.graph
+        state.stages.append(report)
+        if report.trace is not None:
+            state.trace.extend(report.trace)
+        if observe is not None:
+            observe(report)
+    return state
+
+
+def _run_stage(state: Compilation, name: str, options: CompileOptions) -> StageReport:
+    step = _STEPS.get(name)
+    if step is None:
+        return run_rule_phase(state.tools, state.graph, name)
+    started = perf_counter()
+    before = len(state.graph.nodes)
+    graph, detail = step(state, options)
+    took_us = (perf_counter() - started) * 1e6
+    return StageReport(name, took_us, before, len(graph.nodes), detail, graph, _marks(state))
+
+
+Step = Callable[[Compilation, CompileOptions], tuple[Graph, dict[str, object]]]
+
+
+def _prepare(state: Compilation, options: CompileOptions) -> tuple[Graph, dict[str, object]]:
+    graph, report = prepare(
+        state.graph,
+        evaluate_node,
+        schemas=state.tools.schemas,
+        shapes=options.input_shapes,
+        dims=options.dims,
+        extra=state.tools.extra,
+        folds=options.folds,
+    )
+    detail: dict[str, object] = {
+        "n_folded": sum(item.n_folded for item in report.rounds),
+        "n_merged": sum(item.n_merged_consts + item.n_merged_nodes for item in report.rounds),
+        "n_dynamic": report.n_dynamic,
+    }
+    return graph, detail
+
+
+def _set_precision(state: Compilation, options: CompileOptions) -> tuple[Graph, dict[str, object]]:
+    tools = state.tools
+    graph, report = set_precision(
+        state.graph,
+        tools.precision,
+        device=tools.device,
+        schemas=tools.schemas,
+        lists=read_lists(tools.book),
+        keep=options.keep_dtype,
+        origin_ops={node.name: node.op for node in state.source.nodes.values() if node.name},
+        extra=tools.extra,
+    )
+    detail: dict[str, object] = {
+        "mode": tools.precision,
+        "n_low": report.n_low,
+        "n_kept": report.n_kept,
+        "n_casts": report.n_casts,
+        "saturated": list(report.saturated),
+    }
+    return graph, detail
+
+
+def _choose_formats(state: Compilation, _: CompileOptions) -> tuple[Graph, dict[str, object]]:
+    graph, report = choose_formats(state.graph, state.tools.device, costs=state.tools.costs)
+    return graph, {"n_transdata": report.n_transdata}
+
+
+def _partition(state: Compilation, _: CompileOptions) -> tuple[Graph, dict[str, object]]:
+    state.partition = partition_graph(
+        state.graph, state.tools.device, annotations=state.trace.annotations
+    )
+    engines: dict[str, int] = {}
+    for engine in state.partition.engine_of.values():
+        engines[engine] = engines.get(engine, 0) + 1
+    detail: dict[str, object] = {
+        "n_clusters": len(state.partition.clusters),
+        "n_static": sum(cluster.is_static for cluster in state.partition.clusters),
+        "engines": engines,
+    }
+    return state.graph, detail
+
+
+def _plan(state: Compilation, options: CompileOptions) -> tuple[Graph, dict[str, object]]:
+    device, graph = state.tools.device, state.graph
+    partition = state.partition
+    engines: Mapping[int, str] = partition.engine_of if partition is not None else {}
+
+    def cost_us(node: Node) -> float:
+        return state.tools.costs.node_in(graph, node).time
+
+    state.plans = make_plans(
+        graph,
+        engines,
+        cost_us=cost_us,
+        streams=_streams(device, options.n_streams),
+        limit_bytes=options.memory_limit_bytes or int(device.number("memory_bytes")),
+        align_bytes=int(device.number("align_bytes")),
+    )
+    memory, schedule = state.plans.memory, state.plans.schedule
+    detail: dict[str, object] = {
+        "n_streams": schedule.n_streams,
+        "n_events": len(schedule.events),
+        "peak_bytes": memory.peak_bytes,
+        "lower_bound_bytes": memory.lower_bound_bytes,
+        "method": memory.method,
+        "n_in_place": len(state.plans.in_place),
+    }
+    return graph, detail
+
+
+def _streams(device: Device, n_streams: int | None) -> StreamOptions:
+    """One stream, unless the device or the caller wants more; then each engine by its own rule."""
+    wanted = n_streams or int(device.number("n_streams"))
+    if wanted == 1:
+        return StreamOptions(is_single=True)
+    rules = {
+        engine.name: EngineRule(
+            "attach" if engine.is_attached else "independent" if engine.is_independent else "queue", wanted
+        )
+        for engine in device.engines
+    }
+    return StreamOptions(rules=rules, max_streams=int(device.number("max_streams")))
+
+
+def _emit(state: Compilation, _: CompileOptions) -> tuple[Graph, dict[str, object]]:
+    if state.plans is None or state.partition is None:
+        raise AssertionError("emission comes after partition and plans")
+    state.om = emit(
+        state.graph,
+        state.plans,
+        engines=state.partition.engine_of,
+        device=state.tools.device.name,
+        definitions=definition_texts(state.tools.book, state.graph),
+        schemas=state.tools.schemas,
+        attrs={"_gerules_precision": state.tools.precision},
+    )
+    return state.graph, {"weight_bytes": state.om.weights.size_bytes}
+
+
+_STEPS: Final[Mapping[str, Step]] = {
+    "prepare": _prepare,
+    "precision": _set_precision,
+    "formats": _choose_formats,
+    "partition": _partition,
+    "plan": _plan,
+    "emit": _emit,
+}
+
+
+def _marks(state: Compilation) -> dict[int, dict[str, Attr]]:
+    """What partition and plans say of each node."""
+    found: dict[int, dict[str, Attr]] = {}
+    if state.partition is not None:
+        for node, engine in state.partition.engine_of.items():
+            found[node] = {"engine": engine, "cluster": state.partition.cluster_of[node]}
+    if state.plans is not None:
+        schedule = state.plans.schedule
+        for step, stream in zip(schedule.steps, schedule.streams, strict=True):
+            found.setdefault(state.plans.lowering.tasks[step].id, {})["stream"] = stream
+        for node in state.graph.nodes.values():
+            offsets = [state.plans.offset_of(value) for value in node.writes()]
+            if offsets and offsets[0] is not None:
+                found.setdefault(node.id, {})["at"] = offsets[0]
+    return found
+
+
+def _total_fusions(trace: Trace) -> dict[str, int]:
+    counts = {name: item.applications for name, item in trace.rules.items() if item.applications}
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,102 @@
+"""The compiled model: save it, run it, ask what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from gerules.backend.memory import MemoryPlan
+from gerules.backend.om import OmModel, write_om
+from gerules.backend.schedule import Schedule
+from gerules.engine.trace import Trace
+from gerules.errors import Diagnostic
+from gerules.ir import Graph
+from gerules.passes.partition import Partition
+from gerules.pipeline.compiler import Compilation
+from gerules.pipeline.stages import StageReport
+from gerules.pipeline.summary import Summary
+from gerules.runtime.executor import Executor
+from gerules.runtime.kernels.contract import Array
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledModel:
+    """What `gerules.compile` returns."""
+
+    compilation: Compilation
+
+    @property
+    def om(self) -> OmModel:
+        """The offline model, as records. Raises ValueError when the compile was stopped before it."""
+        if self.compilation.om is None:
+            raise ValueError("the compile was stopped before the offline model")
+        return self.compilation.om
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as the last stage left it."""
+        return self.compilation.graph
+
+    @property
+    def source(self) -> Graph:
+        """The graph as it was read."""
+        return self.compilation.source
+
+    @property
+    def stages(self) -> tuple[StageReport, ...]:
+        """What each stage did, in order."""
+        return tuple(self.compilation.stages)
+
+    @property
+    def trace(self) -> Trace:
+        """Every rewrite, and for each rule how often, how long and why not."""
+        return self.compilation.trace
+
+    @property
+    def partition(self) -> Partition | None:
+        """Engines and clusters."""
+        return self.compilation.partition
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """Order, streams and events."""
+        return None if self.compilation.plans is None else self.compilation.plans.schedule
+
+    @property
+    def memory_plan(self) -> MemoryPlan | None:
+        """Offsets in the arena."""
+        return None if self.compilation.plans is None else self.compilation.plans.memory
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What is no fault, but worth a look."""
+        return (*self.compilation.tools.book.warnings, *self.compilation.trace.warnings)
+
+    def summary(self) -> Summary:
+        """Return the compile in numbers; as text, a few lines for people."""
+        return self.compilation.summary()
+
+    def save(self, path: str | Path) -> int:
+        """Write the `.om` file, whole or not at all, and return its size in bytes.
+
+        Raises:
+            OmError: E80010 to E80022 for what the format cannot hold, E10004 when the disk refuses.
+        """
+        return write_om(self.om, path)
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Execute the offline model by its own plan.
+
+        Args:
+            feeds: Arrays by input name, of the model's shapes and element types.
+
+        Raises:
+            RunError: E20001 and following for inputs that do not fit.
+        """
+        return self._executor.run(feeds)
+
+    @cached_property
+    def _executor(self) -> Executor:
+        return Executor(self.om)

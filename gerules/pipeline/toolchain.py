@@ -1,0 +1,176 @@
+"""The toolchain of one compile: rules, device, schemas, and what follows for types, meaning and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Final
+
+from gerules.dsl import Environment, RuleBook, RuleError, Selection, TextDevice, load_rules, select_rules
+from gerules.dsl.shipped import rules_folder
+from gerules.dsl.values import Value
+from gerules.engine.candidate import Infer
+from gerules.engine.define import define_extra, expand_define, make_infer
+from gerules.engine.define_schema import register_defines
+from gerules.engine.evaluation import RuleContext
+from gerules.engine.phases import PhaseRunner
+from gerules.errors import Source
+from gerules.ir import Attr, Const, Graph, Node, ValueType
+from gerules.ops import Extra, Schemas
+from gerules.passes.devices import find_device
+from gerules.runtime.kernels import run_kernel
+from gerules.runtime.kernels.contract import Array
+from gerules.target import CostModel, Device
+
+HOST: Final = "host"
+"""The device a compile is for unless it says otherwise: this CPU."""
+
+RuleInput = str | Path | Source
+"""Where rules come from: a file, a folder, or a text with a name."""
+
+
+def shipped_rules(extra: Sequence[RuleInput] = ()) -> RuleBook:
+    """Return the rules that come with gerules, and those of more files, checked.
+
+    Raises:
+        TextError, RuleError: as `gerules.dsl.load_rules`; every fault of every file.
+    """
+    base = _shipped()
+    return load_rules(extra, schemas=Schemas(), base=base) if extra else base
+
+
+@cache
+def _shipped() -> RuleBook:
+    return load_rules([rules_folder()], schemas=Schemas())
+
+
+@dataclass(frozen=True, eq=False)
+class Toolchain:
+    """Everything a compile for one device and one set of switches needs, besides the graph.
+
+    `opsets` are those of the graph it was made for: which rules are on depends on them.
+    """
+
+    book: RuleBook
+    schemas: Schemas
+    device: Device
+    selection: Selection
+    opsets: Mapping[str, int]
+    tags: Mapping[str, frozenset[str]]
+
+    @cached_property
+    def context(self) -> RuleContext:
+        """What rules refer to besides the graph."""
+        return RuleContext(self.selection.scope, self.book.patterns, self.tags)
+
+    @cached_property
+    def extra(self) -> Extra:
+        """Types of defined operators, through what they compute."""
+        return define_extra(self.book.defines, schemas=self.schemas, context=self.context)
+
+    @cached_property
+    def infer(self) -> Infer:
+        """Types of new nodes."""
+        return make_infer(self.schemas, self.opsets, self.extra)
+
+    @cached_property
+    def _infer_meanings(self) -> Infer:
+        """Types inside definitions, which are written in the newest operators."""
+        return make_infer(self.schemas, {}, self.extra)
+
+    def body_of(
+        self, node: Node, inputs: Sequence[ValueType | None], consts: Sequence[Const | None] = ()
+    ) -> Graph | None:
+        """Return what a fused or device operator computes: its own body, or its definition's."""
+        body = node.bodies.get("body")
+        if body is not None:
+            return body.graph
+        define = self.book.defines.get(node.op)
+        if define is None:
+            return None
+        return expand_define(
+            define,
+            node,
+            inputs,
+            schemas=self.schemas,
+            infer=self._infer_meanings,
+            consts=consts,
+            context=self.context,
+        )
+
+    @cached_property
+    def phases(self) -> PhaseRunner:
+        """Runs the phases of the book with the rules that are on."""
+        return PhaseRunner(self.book, self.selection, self.schemas, self.context)
+
+    @cached_property
+    def costs(self) -> CostModel:
+        """What work costs on the device."""
+        return CostModel(self.device, self.body_of)
+
+    @property
+    def precision(self) -> str:
+        """The precision mode that profile and caller settle on."""
+        value = self.selection.scope.params.get("precision")
+        return value if isinstance(value, str) else "fp32"
+
+
+def make_toolchain(
+    book: RuleBook,
+    opsets: Mapping[str, int],
+    *,
+    device: str = HOST,
+    precision: str | None = None,
+    profile: str | None = None,
+    enable: Iterable[str] = (),
+    disable: Iterable[str] = (),
+    params: Mapping[str, Value] | None = None,
+    keep_dtype: Iterable[str] = (),
+) -> Toolchain:
+    """Put together what a compile needs.
+
+    Args:
+        precision: `fp32`, `fp16`, `mixed_float16`; without it the profile decides, or else the device
+            (`default_precision`).
+        profile: A profile of the rule book.
+        enable: Rules, rule sets or aliases to switch on.
+        disable: And off.
+        params: Values for `param`s of the rules.
+        keep_dtype: Nodes of the model that keep their element type, by name.
+
+    Raises:
+        TargetError: E50010 for an unknown device, with what its description lacks.
+        RuleError: E40120 for each unknown switch, profile or parameter.
+    """
+    schemas = Schemas()
+    found = find_device(book, device, schemas=schemas)
+    given: dict[str, Value] = dict(params or {})
+    if profile is None:
+        default = found.numbers.get("default_precision", "fp32")
+        profile = precision or str(default)
+    elif precision is not None:
+        given["precision"] = precision
+    environment = Environment(
+        profile=profile,
+        device=TextDevice(book, book.devices[device]),
+        enable=tuple(enable),
+        disable=tuple(disable),
+        params=given,
+        opset=opsets.get("") or schemas.latest_opset,
+    )
+    selection = select_rules(book, environment)
+    register_defines(book.defines.values(), schemas, selection.scope)
+    tags = {name: frozenset({"keep_f32", "keep_dtype"}) for name in keep_dtype}
+    return Toolchain(book, schemas, found, selection, dict(opsets), tags)
+
+
+def evaluate_node(
+    op: str, inputs: Sequence[Array | None], attrs: Mapping[str, Attr], opset: int, n_outputs: int
+) -> Sequence[Array]:
+    """Compute one operator on arrays, for constant folding."""
+    return run_kernel(op, inputs, attrs, opset=opset, n_outputs=n_outputs)
+
+
+__all__ = ["HOST", "RuleError", "RuleInput", "Toolchain", "evaluate_node", "make_toolchain", "shipped_rules"]

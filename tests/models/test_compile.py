@@ -1,0 +1,41 @@
+"""The main job on real models: compile, write, read, execute by plan; equal to onnxruntime on the original."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gerules.runtime.executor import Executor, load_om
+
+import gerules
+from bench import zoo
+from tests.models.catalogue import find
+from tests.models.oracle import assert_close, ort_outputs
+
+FP32_RTOL = 1e-4
+FP16_RTOL = 2e-2
+
+
+@pytest.mark.parametrize("name", zoo.NAMES)
+@pytest.mark.parametrize(
+    ("device", "precision", "rtol"),
+    [("host", "fp32", FP32_RTOL), ("ascend910b", "fp16", FP16_RTOL)],
+    ids=["host-fp32", "ascend910b-fp16"],
+)
+def test_a_compiled_model_equals_the_original(
+    name: str, device: str, precision: str, rtol: float, tmp_path: Path
+) -> None:
+    path = find(name)
+    feeds = zoo.inputs(path, 1)
+    want = ort_outputs(path, feeds)
+    shapes = {key: array.shape for key, array in feeds.items()}
+    model = gerules.compile(path, device=device, precision=precision, input_shapes=shapes)
+    plan = model.memory_plan
+    assert plan is not None
+    assert plan.peak_bytes >= plan.lower_bound_bytes
+    out = tmp_path / "m.om"
+    model.save(out)
+    got = Executor(load_om(out), poison=True).run(feeds)
+    assert got.keys() == want.keys()
+    for key in want:
+        assert_close(got[key], want[key], rtol)
