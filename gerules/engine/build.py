@@ -173,6 +173,8 @@ class Builder:
         found = self.match.slots[self.scope.slots[call.op.name]]
         if not isinstance(found, Node):
             raise Refused(f"@{call.op.name} matched no operator")
+        if found.bodies:
+            raise Refused(f"{found.op} has a body, which @{call.op.name} would lose")
         return found.op
 
     def _outputs(self, wanted: Sequence[int | None]) -> list[int | None]:
