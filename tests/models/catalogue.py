@@ -1,4 +1,4 @@
-"""Model files for tests: those that need packages of the `models` extra are skipped without it, except in CI."""
+"""Model files for tests; without the `models` extra its models are skipped, except in CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main job on real models: compile, write, read, execute by plan; equal to onnxruntime on the original."""
+"""The main job on real models: compile, write, read, execute by plan, and equal onnxruntime."""
 
 from __future__ import annotations
 
