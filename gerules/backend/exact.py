@@ -128,6 +128,8 @@ def _attr_out(value: Attr, consts: list[Const]) -> Json:
 
 def _attr_in(value: Json, consts: Sequence[Const]) -> Attr:
     if isinstance(value, list) and len(value) == 2 and value[0] == "l" and isinstance(value[1], list):
+        if any(isinstance(item, list) and item[:1] == ["l"] for item in value[1]):
+            raise ValueError("a list holds lists")
         items = [_attr_in(item, consts) for item in value[1]]
         if not any(all(isinstance(item, kind) for item in items) for kind in (int, float, str, bytes, Const)):
             raise ValueError("a list mixes kinds")
