@@ -58,14 +58,16 @@ def place_nodes(
     known = {engine.name for engine in device.engines}
     for name in sorted(set(excluded) - known):
         _unknown_engine(name, device, faults)
-    placer = _Placer(device, frozenset(excluded), faults)
+    placer = Placer(device, frozenset(excluded), faults)
     found = placer.place(graph, annotations or {})
     placer.report_missing()
     faults.raise_if_any(PassError)
     return found
 
 
-class _Placer:
+class Placer:
+    """Finds engines; remembers what no engine has."""
+
     def __init__(self, device: Device, excluded: frozenset[str], faults: Faults) -> None:
         self.device = device
         self.excluded = excluded
