@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gerules.dsl.book import RuleBook
 from gerules.dsl.expr import Scope, evaluate, view_of
-from gerules.dsl.syntax import DimSize, GivenAttr, GivenValue, RuleTest, TypePattern
+from gerules.dsl.syntax import DimName, DimSize, GivenAttr, GivenValue, RuleTest, TypePattern
 from gerules.dsl.values import Value
 from gerules.engine.candidate import Infer, Refused
 from gerules.engine.constants import attr_of_value
@@ -24,6 +24,10 @@ Array = npt.NDArray[np.generic]
 
 _PICTURE_AXES: Final = (2, 3)
 """What a mean over a picture, or the Squeeze after it, works on when the pattern does not say."""
+
+
+SIZE_OF_NAMED_DIM: Final = 2
+"""What a dimension that a test gives by name is when running; while matching it is not known."""
 
 
 class Unbuildable(Exception):  # noqa: N818 - an outcome, not a fault
@@ -87,7 +91,8 @@ class TestGraph:
             return self.editor.add_const(array, name)
         if item.type is None:
             return None
-        dtype, shape = _static(item)
+        dtype, dims = _type_given(item)
+        shape = tuple(dim if isinstance(dim, int) else SIZE_OF_NAMED_DIM for dim in dims)
         array = self.random(dtype, shape, item.low, item.high)
         self._arrays.setdefault(name, array)
         if item.type.is_const:
@@ -96,7 +101,7 @@ class TestGraph:
         while called in self.feeds:
             called += "_"
         self.feeds[called] = array
-        return self.editor.add_input(TensorType(dtype, shape), called)
+        return self.editor.add_input(TensorType(dtype, dims), called)
 
     def random(self, dtype: DType, shape: tuple[int, ...], low: float | None, high: float | None) -> Array:
         """Return random numbers within the bounds of a test, or the usual ones."""
@@ -232,11 +237,13 @@ def _is_optional_before(params: Sequence[Param]) -> bool:
     return ParamKind.OPTIONAL in kinds and ParamKind.REQUIRED in kinds[kinds.index(ParamKind.OPTIONAL) :]
 
 
-def _static(item: GivenValue) -> tuple[DType, tuple[int, ...]]:
+def _type_given(item: GivenValue) -> tuple[DType, tuple[int | str, ...]]:
     type = item.type
     if type is None or type.dtypes is None or len(type.dtypes) != 1 or type.dims is None:
         raise Unbuildable(f"{item.name.name} needs an element type and a shape")
-    sizes = [dim.size for dim in type.dims if isinstance(dim, DimSize)]
-    if len(sizes) != len(type.dims):
-        raise Unbuildable(f"the shape of {item.name.name} is not static")
-    return next(iter(type.dtypes)), tuple(sizes)
+    dims: list[int | str] = []
+    for dim in type.dims:
+        if not isinstance(dim, DimSize | DimName):
+            raise Unbuildable(f"the rank of {item.name.name} is not given")
+        dims.append(dim.size if isinstance(dim, DimSize) else dim.name)
+    return next(iter(type.dtypes)), tuple(dims)

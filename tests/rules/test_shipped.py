@@ -44,7 +44,7 @@ def test_every_set_is_declared_and_run_by_a_phase():
     assert set(sets()) == set(book().rulesets)
     assert set(sets()) <= run
     assert {ruleset.kind for ruleset in book().rulesets.values()} <= {"GraphFusion", "UBFusion"}
-    assert set(phase.name for phase in book().pipelines["default"].phases) <= set(book().phases)
+    assert {phase.name for phase in book().pipelines["default"].phases} <= set(book().phases)
 
 
 def rules_with_guards() -> list[Rule]:
