@@ -25,9 +25,9 @@ rule r in s:
 """
 
 
-def run(text: str, **options) -> RuleTestReport:
+def run(text: str) -> RuleTestReport:
     book = load_rules([Source("test.ger", "gerules 1\n" + text)], schemas=Schemas())
-    return run_rule_tests(book, **options)
+    return run_rule_tests(book)
 
 
 def test_a_right_rule_passes_on_both_operand_orders():
