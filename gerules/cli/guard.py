@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import inspect
@@ -50,7 +51,8 @@ def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
             fail(error.diagnostics, is_json=is_json, code=error.exit_code)
         except OSError as error:
             if is_broken_pipe(error):
-                pipe_closed()
+                silence_stdout()
+                raise typer.Exit(FAULT) from None
             _fail_internally(error, is_json, is_debug)
         except Exception as error:
             _fail_internally(error, is_json, is_debug)
@@ -84,12 +86,12 @@ def is_broken_pipe(error: OSError) -> bool:
     return isinstance(error, BrokenPipeError) or error.errno in (errno.EPIPE, errno.ESHUTDOWN)
 
 
-def pipe_closed() -> NoReturn:
-    """End quietly; what Python would still flush at its end goes nowhere."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
-    os.close(devnull)
-    raise typer.Exit(FAULT)
+def silence_stdout() -> None:
+    """Send what Python would still flush at its end nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)
 
 
 def _fail_internally(error: Exception, is_json: bool, is_debug: bool) -> NoReturn:

@@ -37,6 +37,13 @@ ShapesOption = Annotated[
         rich_help_panel=_TARGET,
     ),
 ]  # fmt: skip
+DimOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dim", metavar="N=2", help="The size of a symbolic dimension; may be repeated.",
+        rich_help_panel=_TARGET,
+    ),
+]  # fmt: skip
 KeepOption = Annotated[
     list[str] | None,
     typer.Option(

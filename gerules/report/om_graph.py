@@ -43,6 +43,7 @@ from gerules.ir import (
     empty_graph,
     from_storage,
 )
+from gerules.runtime.rebuild import PlacedGraph, rebuild_graph
 
 DOMAIN: Final = "ge::"
 """The domain of the device's own operators."""
@@ -100,14 +101,29 @@ def om_as_graph(model: OmModel) -> OmText:
     Operators of the device keep their names (`ge::Conv2D`); `Data`, `Const` and `NetOutput` become
     inputs, constants and returned values.
 
+    A model of gerules' own says the graph it was made of, which is then shown as it was.
+
     Raises:
-        OmError: E80010 when operators depend on each other in a circle.
+        OmError: E80010 when operators depend on each other in a circle; for a model of gerules' own what
+            `rebuild_graph` raises.
 
     Cost: linear in operators and edges; constants stay views where their layout is plain.
     """
+    if "_gerules_form" in model.attrs:
+        placed = rebuild_graph(model)
+        return OmText(placed.graph, dict(_placed_marks(placed)), tuple(_facts(model)))
     builder = _Builder(model)
     root = builder.graph(model.root, 0)
     return OmText(root, builder.marks, tuple(_facts(model)))
+
+
+def _placed_marks(placed: PlacedGraph) -> Iterator[tuple[int, dict[str, Attr]]]:
+    pending = [placed]
+    while pending:
+        one = pending.pop()
+        for node, op in one.ops.items():
+            yield node, dict(_marks(op, has_streams=one is placed))
+        pending += one.nested.values()
 
 
 def _facts(model: OmModel) -> Iterator[str]:
@@ -369,7 +385,7 @@ def _marks(op: OmOp, has_streams: bool) -> Iterator[tuple[str, Attr]]:
             break
     if has_streams:
         yield "stream", op.stream_id
-    if op.output_offsets:
+    if any(offset >= 0 for offset in op.output_offsets):
         yield "at", op.output_offsets[0] if len(op.output_offsets) == 1 else op.output_offsets
     if op.workspace:
         yield "workspace", tuple(item.offset_bytes for item in op.workspace)

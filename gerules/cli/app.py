@@ -1,0 +1,93 @@
+"""The program `gerules`: its commands in groups, and what surrounds all of them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+
+from gerules.cli.compile import compile_command
+from gerules.cli.demo import demo_command
+from gerules.cli.devices import devices_command
+from gerules.cli.guard import FAULT, INTERRUPTED, is_broken_pipe, silence_stdout
+from gerules.cli.phase import phase_command
+from gerules.cli.rules import rules_app
+from gerules.cli.run import run_command
+from gerules.cli.show import show_command
+
+_MODELS: Final = "Models"
+_INSIDE: Final = "Look inside"
+_RULES: Final = "Rules and devices"
+
+app = typer.Typer(
+    name="gerules",
+    help="Compile neural networks as Ascend's Graph Engine does, with every decision written as text.",
+    epilog="Exit codes: 0 done, 1 a fault of the input, 2 wrong usage, 3 a check or test found a difference.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("compile", rich_help_panel=_MODELS)(compile_command)
+app.command("run", rich_help_panel=_MODELS)(run_command)
+app.command("demo", rich_help_panel=_MODELS)(demo_command)
+app.command("show", rich_help_panel=_INSIDE)(show_command)
+app.command("phase", rich_help_panel=_INSIDE)(phase_command)
+app.add_typer(rules_app, name="rules", rich_help_panel=_RULES)
+app.command("devices", rich_help_panel=_RULES)(devices_command)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"gerules {importlib.metadata.version('gerules')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Compile neural networks as Ascend's Graph Engine does, with every decision written as text."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code; the entry point of the `gerules` script."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding lacks is escaped, never a crash.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    try:
+        app(list(arguments) if arguments is not None else None, standalone_mode=True)
+    except SystemExit as end:
+        code = end.code
+        return _flush(code if isinstance(code, int) else FAULT if code else 0)
+    except KeyboardInterrupt:
+        print("interrupted; nothing was left half-written", file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:
+        if not is_broken_pipe(error):
+            raise
+        silence_stdout()
+        return FAULT
+    return _flush(0)
+
+
+def _flush(code: int) -> int:
+    """Flush now, so that a reader who went away is noticed here and not in Python's last breath."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        silence_stdout()
+        return code or FAULT if is_broken_pipe(error) else FAULT
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

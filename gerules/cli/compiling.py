@@ -1,0 +1,76 @@
+"""Compiling for commands: with progress while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import gerules
+from gerules.cli.errors import CliError
+from gerules.cli.progress import Steps
+from gerules.errors import table
+from gerules.pipeline import CompiledModel, StageReport, shipped_rules, stage_names
+from gerules.report.compile_report import CompileReport
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compile and what it was made from."""
+
+    model: CompiledModel
+
+    def report(self, om_path: str = "", om_bytes: int | None = None) -> CompileReport:
+        """Return what to tell of it."""
+        return CompileReport(self.model.summary(), self.model.stages, om_path, om_bytes)
+
+
+def compile_model(
+    path: Path,
+    *,
+    device: str,
+    precision: str | None = None,
+    profile: str | None = None,
+    rules: Sequence[Path] = (),
+    enable: Sequence[str] = (),
+    disable: Sequence[str] = (),
+    input_shapes: Mapping[str, Sequence[int | str]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    keep_dtype: Sequence[str] = (),
+    params: Mapping[str, bool | int | float | str] | None = None,
+    stop_after: str | None = None,
+    is_quiet: bool = False,
+) -> Compiled:
+    """Compile a file, with progress on a terminal unless `is_quiet`. Raises what `gerules.compile` raises."""
+    n_stages = len(stage_names(shipped_rules()))
+    with Steps(f"compiling {path.name}", n_stages, is_quiet=is_quiet) as steps:
+
+        def observe(stage: StageReport) -> None:
+            steps.end(stage.name)
+
+        return Compiled(
+            gerules.compile(
+                path,
+                device=device,
+                precision=precision,
+                profile=profile,
+                rules=rules,
+                enable=enable,
+                disable=disable,
+                input_shapes=input_shapes or None,
+                dims=dims or None,
+                keep_dtype=keep_dtype,
+                params=params,
+                stop_after=stop_after,
+                observe=observe,
+            )
+        )
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder unless it is there. Raises CliError E10004."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise CliError(table.CANNOT_WRITE, path=folder, reason=reason) from None

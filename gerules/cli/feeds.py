@@ -1,0 +1,144 @@
+"""Inputs of a run: read from .npy and .npz files, or made up from a seed."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from gerules.cli.errors import CliError
+from gerules.errors import Faults, table
+from gerules.ir import UNKNOWN_DIM, DType, TensorType, ValueType
+from gerules.runtime.kernels import Array, RunError
+
+_N_IDS: Final = 8
+"""Made-up integers lie below this: they may be token ids, and every vocabulary has a few."""
+
+_FLAG_NAMES: Final = ("mask", "type", "segment")
+"""Integer inputs of these names take 0 and 1 only."""
+
+_MAX_ELEMENTS: Final = 1 << 31
+"""Most elements of one made-up input."""
+
+
+def read_feeds(texts: Sequence[str], names: Sequence[str]) -> dict[str, Array]:
+    """Read `--input` values: `name=file.npy`, `all.npz`, or `file.npy` for the only input.
+
+    Raises:
+        CliError: E10001 and E10003 for every file that cannot be used.
+    """
+    faults = Faults()
+    feeds: dict[str, Array] = {}
+    for text in texts:
+        try:
+            found = _read_one(text, names)
+        except CliError as error:
+            faults.extend(error.diagnostics)
+            continue
+        for name in found.keys() & feeds.keys():
+            faults.add(
+                table.BAD_OPTION, option="--input", value=text, reason=f"{name} is given twice",
+                remedy="give each input once",
+            )  # fmt: skip
+        feeds |= found
+    faults.raise_if_any(CliError)
+    return feeds
+
+
+def make_feeds(ports: Mapping[str, ValueType], dims: Mapping[str, int], seed: int) -> dict[str, Array]:
+    """Make up an array for each input: normal floats, small whole numbers; the same for the same seed.
+
+    Args:
+        dims: Sizes of symbolic dimensions; others are 1.
+
+    Raises:
+        RunError: E20006 for inputs that are no tensors, E20004 for those of unknown rank or absurd size.
+        CliError: E10003 for a dimension that no input has.
+    """
+    _check_dims(ports, dims)
+    faults = Faults()
+    feeds: dict[str, Array] = {}
+    for name, type in ports.items():
+        if not isinstance(type, TensorType):
+            faults.add(table.INPUT_KIND, name=name, found="made up", expected=type)
+        elif type.shape is None or type.dtype is DType.UNKNOWN:
+            faults.add(table.INPUT_SHAPE, name=name, found="made up", expected="a known rank and type")
+        else:
+            shape = tuple(dim if isinstance(dim, int) else dims.get(dim, 1) for dim in type.shape)
+            if np.prod(shape, dtype=object) > _MAX_ELEMENTS:
+                faults.add(table.INPUT_SHAPE, name=name, found=list(shape), expected="a size that fits")
+                continue
+            # Each input has a stream of its own: one more input leaves the others as they were.
+            rng = np.random.default_rng([seed, zlib.crc32(name.encode("utf-8", "surrogatepass"))])
+            feeds[name] = _random(rng, name, type.dtype, shape)
+    faults.raise_if_any(RunError)
+    return feeds
+
+
+def _check_dims(ports: Mapping[str, ValueType], dims: Mapping[str, int]) -> None:
+    known = {
+        dim
+        for type in ports.values()
+        if isinstance(type, TensorType)
+        for dim in type.shape or ()
+        if isinstance(dim, str) and dim != UNKNOWN_DIM
+    }
+    faults = Faults()
+    for name, size in dims.items():
+        if name not in known:
+            faults.add(
+                table.BAD_OPTION, option="--dim", value=f"{name}={size}",
+                reason=f"no input has a dimension {name}",
+                remedy=f"use one of {', '.join(sorted(known))}" if known else "leave it out: all are fixed",
+            )  # fmt: skip
+    faults.raise_if_any(CliError)
+
+
+def _random(rng: np.random.Generator, name: str, dtype: DType, shape: tuple[int, ...]) -> Array:
+    if dtype is DType.BOOL:
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    if dtype is DType.STRING:
+        return np.full(shape, "text", object)
+    if dtype.is_float:
+        return rng.standard_normal(shape, np.float32).astype(dtype.numpy)
+    if dtype in (DType.C64, DType.C128):
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype.numpy)
+    top = 2 if any(word in name.lower() for word in _FLAG_NAMES) else _N_IDS
+    return rng.integers(0, min(top, 1 << (dtype.bits - 1)), shape).astype(dtype.numpy)
+
+
+def _read_one(text: str, names: Sequence[str]) -> dict[str, Array]:
+    name, mark, place = text.partition("=")
+    # A file may have `=` in its name; a name of an input before it decides.
+    if not mark or (name not in names and Path(text).is_file()):
+        name, place = "", text
+    path = Path(place)
+    try:
+        if path.suffix.lower() == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                found = {key: archive[key] for key in archive.files}
+            return found if not name else {name: _only(found, path)}
+        array = np.load(path, allow_pickle=False, mmap_mode="r")
+    except OSError as error:
+        raise CliError(table.FILE_NOT_FOUND, path=path, reason=error.strerror or str(error)) from None
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
+        reason = f"it is no array file ({error})"
+        raise CliError(table.FILE_NOT_FOUND, path=path, reason=reason) from None
+    if name:
+        return {name: array}
+    if len(names) == 1:
+        return {names[0]: array}
+    raise CliError(
+        table.BAD_OPTION, option="--input", value=text, reason=f"the model has {len(names)} inputs",
+        remedy=f"write it like {names[0] if names else 'name'}={place}",
+    )  # fmt: skip
+
+
+def _only(found: Mapping[str, Array], path: Path) -> Array:
+    if len(found) == 1:
+        return next(iter(found.values()))
+    raise CliError(table.FILE_NOT_FOUND, path=path, reason=f"it holds {len(found)} arrays, not one")

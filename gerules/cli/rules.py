@@ -1,0 +1,188 @@
+"""`gerules rules`: what rules there are, whether their texts are sound, and whether their tests hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gerules.cli.guard import DIFFERENT, guarded, warn
+from gerules.cli.options import (
+    DebugOption,
+    DeviceOption,
+    DisableOption,
+    EnableOption,
+    JsonOption,
+    ProfileOption,
+    RulesOption,
+    choose,
+)
+from gerules.cli.output import show, show_json
+
+if TYPE_CHECKING:
+    from gerules.dsl import RuleBook
+    from gerules.errors import Diagnostic
+
+rules_app = typer.Typer(
+    help="List, check and test rules.", no_args_is_help=True, rich_markup_mode="rich", add_completion=False
+)
+
+PathsArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[PATH]...", help="Rule files, or folders of them; default: the shipped rules."),
+]
+
+
+@rules_app.command("list")
+@guarded
+def list_command(
+    set_name: Annotated[
+        str | None,
+        typer.Option("--set", metavar="NAME", help="Only this rule set; `fuse` holds `fuse.conv`."),
+    ] = None,
+    device: DeviceOption = "host",
+    profile: ProfileOption = None,
+    rules: RulesOption = None,
+    enable: EnableOption = None,
+    disable: DisableOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """List rules: what each does, which phase runs it, and whether it is on.
+
+    For a rule that is off, the list says why.
+
+    \b
+    Examples:
+      gerules rules list --set fuse.conv
+      gerules rules list --device ascend310p --profile strict
+    """
+    from gerules.dsl import Environment, TextDevice, select_rules
+    from gerules.ops import Schemas
+    from gerules.passes.devices import find_device
+    from gerules.report.rule_list import list_rules, rule_grid
+
+    book = load_book(rules)
+    find_device(book, device, schemas=Schemas())
+    environment = Environment(
+        profile=profile,
+        device=TextDevice(book, book.devices[device]),
+        enable=enable or (),
+        disable=disable or (),
+    )
+    selection = select_rules(book, environment)
+    if set_name is not None:
+        known = {".".join(name.split(".")[:n]) for name in book.set_names for n in range(1, 5)}
+        choose("--set", set_name, sorted(known))
+    rows = list_rules(book, selection, set_name or "")
+    if json:
+        show_json({"device": device, "profile": profile, "rules": [row.as_json() for row in rows]})
+        return
+    where = device if profile is None else f"{device}, profile {profile}"
+    show(rule_grid(rows, f"Rules for {where}"))
+
+
+@rules_app.command("check")
+@guarded
+def check_command(paths: PathsArgument = None, json: JsonOption = False, debug: DebugOption = False) -> None:
+    """Check rule texts: syntax, names, types, overlaps, whether they can end.
+
+    Ends with exit code 1 when there are errors; warnings alone are no fault.
+
+    \b
+    Examples:
+      gerules rules check
+      gerules rules check my_rules/ extra.ger
+    """
+    from gerules.dsl import rules_folder
+
+    book = load_book(paths)
+    # What stands in shipped rules is not the business of whoever checks rules of their own.
+    shipped = rules_folder().resolve()
+    own = [
+        item
+        for item in book.warnings
+        if not paths or item.span is None or not _is_inside(item.span.source.name, shipped)
+    ]
+    files = [file for file in book.files if not paths or not _is_inside(file.source.name, shipped)]
+    names = {file.source.name for file in files}
+    n_rules = sum(1 for rule in book.rules if rule.span.source.name in names)
+    if json:
+        show_json({"files": sorted(names), "n_rules": n_rules, "warnings": [item.as_json() for item in own]})
+        return
+    warn(own)
+    show(f"{_counted(len(names), 'file')}, {_counted(n_rules, 'rule')}: {_verdict(own)}")
+
+
+@rules_app.command("test")
+@guarded
+def test_command(
+    paths: PathsArgument = None,
+    rule: Annotated[
+        list[str] | None, typer.Option("--rule", metavar="NAME", help="Only this rule; may be repeated.")
+    ] = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run the tests that stand in rules, each on every variant of its pattern.
+
+    A rule must fire where its test says so, and the graphs before and after it must compute the same.
+    Ends with exit code 3 when a test does not hold.
+
+    \b
+    Examples:
+      gerules rules test
+      gerules rules test my_rules/ --rule conv_bias
+    """
+    from gerules.cli.progress import Steps
+    from gerules.dsl import rules_folder
+    from gerules.report.rule_report import failure_grid, outcome_line
+    from gerules.report.rule_tests import test_rules
+
+    book = load_book(paths)
+    chosen = list(book.rules)
+    if paths:
+        shipped = rules_folder().resolve()
+        own = [item for item in chosen if not _is_inside(item.span.source.name, shipped)]
+        chosen = own or chosen
+    if rule:
+        wanted = {choose("--rule", name, list(book.rule_by_name)) for name in rule}
+        chosen = [item for item in book.rules if item.name.name in wanted]
+    with Steps("testing rules", len(chosen)) as steps:
+        report = test_rules(book, chosen, on_test=steps.begin)
+    if json:
+        show_json(report.as_json())
+    else:
+        if report.failures:
+            show(failure_grid(report))
+        show(outcome_line(report))
+    if not report.is_good:
+        raise typer.Exit(DIFFERENT)
+
+
+def load_book(paths: list[Path] | None) -> RuleBook:
+    """Return the shipped rules, and those of more files. Raises TextError or RuleError with all faults."""
+    from gerules.dsl import load_rules, rules_folder
+    from gerules.ops import Schemas
+
+    schemas = Schemas()
+    base = load_rules([rules_folder()], schemas=schemas)
+    return load_rules(paths, schemas=schemas, base=base) if paths else base
+
+
+def _is_inside(name: str, folder: Path) -> bool:
+    try:
+        return Path(name).resolve().is_relative_to(folder)
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def _counted(count: int, what: str) -> str:
+    from gerules.report.quantities import count_text
+
+    return count_text(count, what)
+
+
+def _verdict(warnings: list[Diagnostic]) -> str:
+    return _counted(len(warnings), "warning") if warnings else "no faults"

@@ -1,0 +1,222 @@
+"""Running for commands: the plan of an `.om`, or a graph by its meaning; and the runs to judge it by."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import BinaryIO, Final, Protocol, cast
+
+import numpy as np
+
+from gerules.backend.om import OmModel, read_om
+from gerules.backend.ports import input_names
+from gerules.cli.errors import CliError
+from gerules.cli.models import is_om
+from gerules.errors import table
+from gerules.frontends import load
+from gerules.ir import DType, Graph, ValueType
+from gerules.pipeline import make_toolchain, shipped_rules
+from gerules.report.comparison import RTOL_BY_DTYPE, Array, OutputDifference, compare_outputs
+from gerules.report.run_report import Check
+from gerules.runtime.executor import Executor, OpTime
+from gerules.runtime.reference import evaluate
+from gerules.text.files import write_files
+
+REFERENCE: Final = "reference"
+ONNXRUNTIME: Final = "onnxruntime"
+JUDGES: Final = (REFERENCE, ONNXRUNTIME)
+
+Run = Callable[[Mapping[str, object]], dict[str, Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A file ready to run: what it takes, and how it runs. `precision` is empty for a plain graph."""
+
+    inputs: Mapping[str, ValueType]
+    optional: frozenset[str]
+    precision: str
+    how: str
+    run: Run
+
+
+def open_program(path: Path, *, poison: bool, threads: bool, times: list[OpTime] | None) -> Program:
+    """Read a file and make it ready.
+
+    Args:
+        poison: Spoil bytes that the plan says nobody needs.
+        threads: Run each stream on a thread of its own.
+        times: Gets the time of each launch of the last run.
+
+    Raises:
+        GerulesError: what the readers raise; CliError E10003 for switches that need a plan.
+    """
+    if is_om(path):
+        return _open_om(read_om(path), poison=poison, threads=threads, times=times)
+    asked = {"--poison": poison, "--streams": threads, "--profile-ops": times is not None}
+    for option in (name for name, is_on in asked.items() if is_on):
+        raise CliError(
+            table.BAD_OPTION, option=option, value="given", reason=f"{path.name} is no .om and has no plan",
+            remedy="compile the model, and run the .om",
+        )  # fmt: skip
+    graph = load(path)
+    types = dict(zip(input_names(graph), map(graph.type_of, graph.inputs), strict=True))
+    optional = frozenset(
+        name for name, value in zip(types, graph.inputs, strict=True) if value in graph.defaults
+    )
+    return Program(types, optional, "", "by meaning", lambda feeds: evaluate_graph(graph, feeds))
+
+
+def _open_om(model: OmModel, *, poison: bool, threads: bool, times: list[OpTime] | None) -> Program:
+    executor = Executor(model)
+    precision = model.attrs.get("_gerules_precision")
+    words = ["by its plan", *(["poisoned"] if poison else []), *(["streams on threads"] if threads else [])]
+
+    def run(feeds: Mapping[str, object]) -> dict[str, Array]:
+        return executor.run(feeds, poison=poison, threads=threads, profile=times)
+
+    return Program(
+        {port.name: port.type for port in executor.io.inputs},
+        frozenset(port.name for port in executor.io.inputs if port.has_default),
+        precision if isinstance(precision, str) else "",
+        ", ".join(words),
+        run,
+    )
+
+
+def evaluate_graph(graph: Graph, feeds: Mapping[str, object]) -> dict[str, Array]:
+    """Run a graph by meaning, operators of the shipped rules included. Raises as `evaluate`."""
+    if any("::" in node.op for node in graph.nodes.values()):
+        tools = make_toolchain(shipped_rules(), graph.opsets)
+        return evaluate(graph, feeds, body_of=tools.body_of)
+    return evaluate(graph, feeds)
+
+
+def timed(run: Run, feeds: Mapping[str, object]) -> tuple[dict[str, Array], float]:
+    """Run once and return the outputs and the microseconds it took."""
+    started = perf_counter()
+    outputs = run(feeds)
+    return outputs, (perf_counter() - started) * 1e6
+
+
+def check_outputs(
+    outputs: Mapping[str, Array],
+    feeds: Mapping[str, object],
+    model: Path,
+    *,
+    against: str,
+    precision: str,
+    rtol: float | None,
+) -> Check:
+    """Run the model that a file was compiled from, and compare.
+
+    Args:
+        against: `reference` or `onnxruntime`.
+        precision: Decides the tolerance where `rtol` is None.
+
+    Raises:
+        GerulesError: what reading and running the model raise; CliError E10003 when the judge cannot.
+    """
+    wanted = judge(model, feeds, against)
+    reason = "given" if rtol is not None else f"the default for {precision or 'fp32'}"
+    allowed = default_rtol(precision) if rtol is None else rtol
+    found: Sequence[OutputDifference] = compare_outputs(outputs, wanted, rtol=allowed)
+    return Check(str(model), against, reason, found)
+
+
+def default_rtol(precision: str) -> float:
+    """Return the relative error that is allowed for a precision mode, by the least precise type in it."""
+    mode = precision.lower()
+    if "bf" in mode:
+        return RTOL_BY_DTYPE[DType.BF16]
+    return RTOL_BY_DTYPE[DType.F16 if "16" in mode else DType.F32]
+
+
+def judge(model: Path, feeds: Mapping[str, object], against: str) -> dict[str, Array]:
+    """Run a model by another way than the one that is judged. Raises as `check_outputs`."""
+    if against == ONNXRUNTIME:
+        return _run_onnxruntime(model, feeds)
+    graph = load(model)
+    return evaluate_graph(graph, _renamed(feeds, input_names(graph)))
+
+
+def write_outputs(outputs: Mapping[str, Array], path: Path) -> None:
+    """Write arrays as an .npz file, whole or not at all.
+
+    Types that such files lack (bf16, f8, ...) are widened to f32 or i8, which loses nothing.
+
+    Raises:
+        CliError: E10004 when the system refuses.
+    """
+    try:
+        write_files([(path, lambda file: _write_npz(file, outputs))])
+    except OSError as error:
+        raise CliError(table.CANNOT_WRITE, path=path, reason=error.strerror or str(error)) from None
+
+
+def _write_npz(file: BinaryIO, outputs: Mapping[str, Array]) -> None:
+    # numpy's own writer takes names as keywords, and one of them is its own.
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in outputs.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, _plain(array), allow_pickle=False)
+
+
+def _plain(array: Array) -> Array:
+    if array.dtype.kind == "O":
+        return array.astype(np.str_)
+    if array.dtype.isbuiltin == 1:
+        return array
+    return array.astype(np.int8 if "int" in array.dtype.name else np.float32)
+
+
+def _renamed(feeds: Mapping[str, object], names: Sequence[str]) -> dict[str, object]:
+    """The feeds by the names of the model; by place where the names are not its own."""
+    if len(feeds) != len(names) or set(feeds) <= set(names):
+        return dict(feeds)
+    return dict(zip(names, feeds.values(), strict=True))
+
+
+class _OrtPort(Protocol):
+    name: str
+
+
+class _OrtSession(Protocol):
+    """What is used of an onnxruntime session, whose own stubs leave most types open."""
+
+    def get_inputs(self) -> Sequence[_OrtPort]: ...
+
+    def get_outputs(self) -> Sequence[_OrtPort]: ...
+
+    def run(self, output_names: None, input_feed: Mapping[str, object]) -> Sequence[Array]: ...
+
+
+def _run_onnxruntime(model: Path, feeds: Mapping[str, object]) -> dict[str, Array]:
+    try:
+        onnxruntime = import_module("onnxruntime")
+    except ImportError:
+        raise _no_judge("onnxruntime is not installed", "pip install onnxruntime") from None
+    if not model.is_file():
+        raise CliError(table.FILE_NOT_FOUND, path=model, reason="there is no such file")
+    try:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        session = cast(
+            _OrtSession,
+            onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"]),
+        )
+        given = _renamed(feeds, [port.name for port in session.get_inputs()])
+        results = session.run(None, given)
+    except Exception as error:  # its exceptions have no base of their own
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise _no_judge(reason, "compare with the reference instead") from None
+    names = [port.name for port in session.get_outputs()]
+    return dict(zip(names, map(np.asarray, results), strict=True))
+
+
+def _no_judge(reason: str, remedy: str) -> CliError:
+    return CliError(table.BAD_OPTION, option="--against", value=ONNXRUNTIME, reason=reason, remedy=remedy)

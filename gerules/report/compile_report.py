@@ -1,0 +1,181 @@
+"""What a compile did, stage by stage and in sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from gerules.pipeline.stages import StageReport
+from gerules.pipeline.summary import Summary
+from gerules.report.quantities import bytes_text, count_text, time_text
+from gerules.report.tables import Column, Grid
+
+_RULES_SHOWN: Final = 4
+"""Rules named in the line of one stage; the table of rules has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileReport:
+    """A finished compile: its stages, its sum, and the file written (`om_bytes` None: none was)."""
+
+    summary: Summary
+    stages: Sequence[StageReport]
+    om_path: str = ""
+    om_bytes: int | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """Return the report as plain values: `summary`, `stages` in order, `output`."""
+        output = {"path": self.om_path, "size_bytes": self.om_bytes} if self.om_bytes is not None else None
+        return {
+            "summary": self.summary.as_json(),
+            "stages": [stage.as_json() for stage in self.stages],
+            "output": output,
+        }
+
+    def stage_grid(self) -> Grid:
+        """Return the stages as a table."""
+        columns = (
+            Column("stage", style="bold"),
+            Column("operators", "right"),
+            Column("what happened"),
+            Column("took", "right"),
+        )
+        rows = [
+            (stage.name, _counts(stage), self._what(stage), time_text(stage.took_us)) for stage in self.stages
+        ]
+        summary = self.summary
+        return Grid(columns, rows, f"{summary.model} for {summary.device}, {summary.precision}")
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the sum as names and values."""
+        one = self.summary
+        found = [
+            ("operators", f"{one.n_nodes_read} read, {one.n_nodes} left"),
+            ("rewrites", f"{one.n_fusions} by {count_text(len(one.fusions), 'rule')}"),
+            ("conversions", f"{count_text(one.n_casts, 'Cast', 'Casts')}, {one.n_transdata} TransData"),
+        ]
+        if one.n_clusters:
+            found.append(("clusters", str(one.n_clusters)))
+        if one.n_streams:
+            found.append(
+                ("schedule", f"{count_text(one.n_streams, 'stream')}, {count_text(one.n_events, 'event')}")
+            )
+            found.append(("arena", arena_text(one.peak_bytes, one.lower_bound_bytes)))
+        if self.om_bytes is not None:
+            found.append(("weights", bytes_text(one.weight_bytes)))
+            found.append(("written", f"{self.om_path}, {bytes_text(self.om_bytes)}"))
+        found.append(("took", time_text(one.took_us)))
+        return found
+
+    def rule_grid(self) -> Grid:
+        """Return how often each rule was applied."""
+        columns = (Column("rule", style="bold"), Column("applied", "right"), Column("phases"))
+        phases: dict[str, list[str]] = {}
+        for stage in self.stages:
+            for name in _fusions(stage):
+                phases.setdefault(name, []).append(stage.name)
+        rows = [
+            (name, str(count), ", ".join(phases.get(name, ())))
+            for name, count in self.summary.fusions.items()
+        ]
+        return Grid(columns, rows, "Rules that were applied")
+
+    def _what(self, stage: StageReport) -> str:
+        tell = _TELL.get(stage.name)
+        if tell is not None:
+            text = tell(stage.detail)
+            if stage.name == "emit" and self.om_bytes is not None:
+                text += f", .om {bytes_text(self.om_bytes)}"
+            return text
+        if fusions := _fusions(stage):
+            named = [f"{name} x{count}" for name, count in list(fusions.items())[:_RULES_SHOWN]]
+            rest = len(fusions) - len(named)
+            return ", ".join(named) + (f", {rest} more" if rest else "")
+        plain = [f"{name} {value}" for name, value in stage.detail.items() if isinstance(value, int | str)]
+        return ", ".join(plain) or "-"
+
+
+def arena_text(peak_bytes: int, lower_bound_bytes: int) -> str:
+    """Return a peak beside its bound: `9.2 MiB, on the lower bound` or `..., 1.02 x the lower bound`.
+
+    >>> arena_text(1024, 1024), arena_text(1100, 1000)
+    ('1.0 KiB, on the lower bound', '1.1 KiB, 1.100 x the lower bound')
+    """
+    if peak_bytes <= lower_bound_bytes or not lower_bound_bytes:
+        return f"{bytes_text(peak_bytes)}, on the lower bound"
+    return f"{bytes_text(peak_bytes)}, {peak_bytes / lower_bound_bytes:.3f} x the lower bound"
+
+
+def _counts(stage: StageReport) -> str:
+    before, after = stage.n_nodes_before, stage.n_nodes_after
+    return str(after) if before == after else f"{before} -> {after}"
+
+
+def _fusions(stage: StageReport) -> Mapping[str, int]:
+    found = stage.detail.get("fusions")
+    return cast("Mapping[str, int]", found) if isinstance(found, Mapping) else {}
+
+
+def _number(detail: Mapping[str, object], name: str) -> int:
+    value = detail.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _tell_prepare(detail: Mapping[str, object]) -> str:
+    parts = [f"{_number(detail, 'n_folded')} folded", f"{_number(detail, 'n_merged')} merged"]
+    if n_dynamic := _number(detail, "n_dynamic"):
+        parts.append(f"{count_text(n_dynamic, 'value')} of dynamic shape")
+    return ", ".join(parts)
+
+
+def _tell_precision(detail: Mapping[str, object]) -> str:
+    parts = [
+        str(detail.get("mode", "")),
+        f"{_number(detail, 'n_low')} lowered, {_number(detail, 'n_kept')} kept",
+        count_text(_number(detail, "n_casts"), "Cast", "Casts"),
+    ]
+    saturated = detail.get("saturated")
+    if isinstance(saturated, list | tuple) and saturated:
+        n_saturated = len(cast("Sequence[object]", saturated))
+        parts.append(f"{count_text(n_saturated, 'constant')} beyond the range")
+    return ", ".join(part for part in parts if part)
+
+
+def _tell_formats(detail: Mapping[str, object]) -> str:
+    return f"{_number(detail, 'n_transdata')} TransData"
+
+
+def _tell_partition(detail: Mapping[str, object]) -> str:
+    parts = [count_text(_number(detail, "n_clusters"), "cluster")]
+    engines = detail.get("engines")
+    if isinstance(engines, Mapping):
+        named = cast("Mapping[str, int]", engines)
+        parts += [f"{name} {count}" for name, count in sorted(named.items(), key=lambda item: -item[1])]
+    return ", ".join(parts)
+
+
+def _tell_plan(detail: Mapping[str, object]) -> str:
+    parts = [
+        count_text(_number(detail, "n_streams"), "stream"),
+        count_text(_number(detail, "n_events"), "event"),
+        "arena " + arena_text(_number(detail, "peak_bytes"), _number(detail, "lower_bound_bytes")),
+    ]
+    if n_in_place := _number(detail, "n_in_place"):
+        parts.append(f"{n_in_place} in place")
+    return ", ".join(parts)
+
+
+def _tell_emit(detail: Mapping[str, object]) -> str:
+    return f"weights {bytes_text(_number(detail, 'weight_bytes'))}"
+
+
+_TELL: Final[Mapping[str, Callable[[Mapping[str, object]], str]]] = {
+    "prepare": _tell_prepare,
+    "precision": _tell_precision,
+    "formats": _tell_formats,
+    "partition": _tell_partition,
+    "plan": _tell_plan,
+    "emit": _tell_emit,
+}
+"""How the detail of the compiler's own steps reads; phases of rules tell what was applied."""
