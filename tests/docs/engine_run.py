@@ -5,12 +5,11 @@ from __future__ import annotations
 from gerules.dsl import RuleBook
 from gerules.engine.rewrite import rewrite
 from gerules.ir import Graph, print_attr, print_type
+from gerules.pipeline.toolchain import make_toolchain
 
 
 def apply_rules(book: RuleBook, graph: Graph, names: set[str]) -> Graph:
     """Rewrite a graph with the named rules of a book, for the device `host`."""
-    from gerules.pipeline.toolchain import make_toolchain
-
     tools = make_toolchain(book, graph.opsets)
     rules = [rule for rule in tools.selection.rules if rule.name.name in names]
     return rewrite(graph, rules, schemas=tools.schemas, infer=tools.infer, context=tools.context)[0]
