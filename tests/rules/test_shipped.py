@@ -13,7 +13,7 @@ from gerules.dsl.syntax import Rule
 from gerules.ops import Schemas
 from gerules.report.rule_tests import test_rules as run_rule_tests
 
-WITHOUT_NEGATIVE = 23
+WITHOUT_NEGATIVE = 20
 """Guards with a reason that no test sees refuse. May only fall."""
 
 
@@ -61,7 +61,9 @@ def test_guards_are_seen_to_refuse():
     unseen: list[str] = []
     for rule in rules_with_guards():
         seen = {test.reason for test in rule.tests if not test.expects_match}
-        unseen += [f"{rule.name.name}: {guard.reason}" for guard in rule.guards if guard.reason not in seen]
+        unseen += [
+            f"{rule.name.name}: {guard.reason}" for guard in rule.guards if guard.reason not in {None, *seen}
+        ]
     assert len(unseen) <= WITHOUT_NEGATIVE, "\n".join(unseen)
 
 
