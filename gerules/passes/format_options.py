@@ -15,6 +15,9 @@ HEAVY: Final = (
 )  # fmt: skip
 """Formats in blocks, which a device computes in. Source: heavy formats of the Graph Engine."""
 
+_FOR_DATA: Final = (Format.ND, Format.NC1HWC0, Format.FRACTAL_NZ, Format.NDC1HWC0)
+"""What a format variable can stand for; the others are for weights, which kernels name outright."""
+
 _ORIGINAL: Final = frozenset({Format.ND, Format.NCHW, Format.NCDHW})
 """Formats in which a tensor lies as the model wrote it."""
 
@@ -124,7 +127,7 @@ def _instances(
     made = [port.format for port in kernel.outputs][: len(outputs)]
     made += [Format.ND] * (len(outputs) - len(made))
     variables = {one for one in (*given, *made) if isinstance(one, str)}
-    for chosen in (Format.ND, *HEAVY) if variables else (Format.ND,):
+    for chosen in _FOR_DATA if variables else (Format.ND,):
         option = _instance(kernel, given, made, chosen, inputs, outputs)
         if option is not None:
             yield option
