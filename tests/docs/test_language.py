@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from engine_run import apply_rules, meaning_of
@@ -11,8 +15,14 @@ from pages import DOCS, PAGES, Block, blocks_of, load_block
 from gerules.dsl import RuleBook, load_rules
 from gerules.dsl.functions import ATTRIBUTES, METHODS, documented
 from gerules.dsl.read_pattern import DTYPE_CLASSES, DTYPES
+from gerules.dsl.read_rule import DEFAULT_SET
+from gerules.dsl.values import GROWTH, MAX_INT_BITS, MAX_ITEMS, MIN_ELEMENTS
+from gerules.engine.groups import LARGEST_GROUP
+from gerules.engine.requirements import LONGEST_CHAIN, MOST_LEAVES
+from gerules.engine.run import STEP_BUDGET
 from gerules.errors import Source, table
 from gerules.ir import parse_graph, print_graph
+from gerules.pipeline.phases import CUSTOM
 from gerules.report.rule_tests import test_rules
 from gerules.text.parse import RULES
 
@@ -163,6 +173,38 @@ def test_every_word_of_the_grammar_is_explained() -> None:
     words = {word for word in RULES.keywords if word.isidentifier()}
     missing = sorted(word for word in words if not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", TEXT))
     assert missing == []
+
+
+def test_limits_are_those_of_the_code() -> None:
+    words = " ".join(TEXT.split())
+    assert f"a match may take {STEP_BUDGET:,} steps" in words
+    assert f"no upper end ({LONGEST_CHAIN} at most)" in words
+    assert MOST_LEAVES == 6 and "at most six leaves" in words
+    assert f"at most {LARGEST_GROUP} members" in words
+    assert f"lists at most {MAX_ITEMS:,} items" in words
+    assert f"at most {MIN_ELEMENTS:,} elements" in words and GROWTH == 4
+    assert f"whole numbers have at most {MAX_INT_BITS} bits" in words
+    assert DEFAULT_SET == "main" and "the set `main`" in words
+    assert f"a phase called `{CUSTOM}`" in words
+
+
+def test_the_commands_of_the_tutorial_run(tmp_path: Path) -> None:
+    blocks = blocks_of(PAGE)
+    tested = next(block for block in blocks if "rule two_factors_tested" in block.text)
+    graph = next(block for block in blocks if "y: f32[2, 3] = Mul(b, s)" in block.text)
+    shell = next(block for block in blocks if block.kind == "sh")
+    (tmp_path / "my.ger").write_text(tested.text, encoding="utf-8")
+    (tmp_path / "my.graph").write_text(graph.text, encoding="utf-8")
+    shown = ""
+    for line in shell.text.splitlines():
+        program, *arguments = line.split()
+        assert program == "gerules"
+        command = [sys.executable, "-m", "gerules.cli.app", *arguments]
+        env = os.environ | {"PYTHONPATH": str(DOCS.parent)}
+        run = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+        assert run.returncode == 0, run.stdout + run.stderr
+        shown = run.stdout + run.stderr
+    assert "two_factors_tested" in shown
 
 
 def test_every_code_of_the_load_checks_is_listed() -> None:

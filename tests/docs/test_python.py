@@ -1,4 +1,4 @@
-"""The Python on the pages runs: all blocks of a page one after the other, in one program, in an empty folder."""
+"""The Python on the pages runs: all blocks of a page, one after the other, in an empty folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WITH_PYTHON = [path for path in PAGES if any(not block.code for block in blocks_
 
 
 def program_of(page: Path) -> str:
-    """All right blocks of a page, each line at its own line number, so that tracebacks point into the page."""
+    """All right blocks of a page, each line at its own number, so that tracebacks point into the page."""
     lines: list[str] = []
     for block in blocks_of(page, "python"):
         if not block.code:
