@@ -92,13 +92,21 @@ def run_sequence_map(
     return [*columns]
 
 
+def run_optional(
+    node: Node, inputs: Sequence[Item], enter: Enter, opset: int, max_turns: int
+) -> Sequence[Item]:
+    """Optional: the value itself, or None. (onnx.reference wraps it in a list.)"""
+    return [inputs[0] if inputs else None]
+
+
 CONTROL_FLOW: Final[Mapping[str, ControlFlow]] = {
     "If": run_if,
     "Loop": run_loop,
     "Scan": run_scan,
     "SequenceMap": run_sequence_map,
+    "Optional": run_optional,
 }
-"""Operators of the ONNX domain that run their bodies."""
+"""Operators of the ONNX domain that run their bodies, or hold what is no tensor."""
 
 
 def _scan(node: Node, states: list[Item], scanned: Sequence[Array], enter: Enter) -> list[Item]:

@@ -226,7 +226,9 @@ def find_unknown(graph: Graph, faults: Faults, *, has_definitions: bool) -> None
             pending.extend((body.graph, opset_of(body.graph, opset)) for body in bodies)
             if node.op in CONTROL_FLOW or FUSED_BODY in node.bodies or node.op in seen:
                 continue
-            if (has_definitions and "::" in node.op) or has_kernel(node.op, opset=opset):
+            is_known = (has_definitions and "::" in node.op) or has_kernel(node.op, opset=opset)
+            # A kernel would not know what to do with bodies.
+            if is_known and not node.bodies:
                 continue
             seen.add(node.op)
             faults.add(table.NO_KERNEL, place=place_of(node), op=node.op, opset=opset)
