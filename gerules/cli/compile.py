@@ -59,7 +59,8 @@ def compile_command(
 ) -> None:
     """Compile a model to an .om file, and tell what happened, stage by stage.
 
-    Nothing is written when the compile fails; a file is written whole or not at all.
+    Nothing is written when the compile fails; a file is written whole or not
+    at all.
 
     \b
     Examples:

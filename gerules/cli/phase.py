@@ -50,7 +50,8 @@ def phase_command(
 ) -> None:
     """Run one phase of the rules on a graph, and show the graph it leaves.
 
-    The graph goes to stdout, what was done to stderr: phases can be chained through files.
+    The graph goes to stdout, what was done to stderr. Graphs of phases can be
+    chained through files.
 
     \b
     Examples:

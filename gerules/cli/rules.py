@@ -127,8 +127,8 @@ def test_command(
 ) -> None:
     """Run the tests that stand in rules, each on every variant of its pattern.
 
-    A rule must fire where its test says so, and the graphs before and after it must compute the same.
-    Ends with exit code 3 when a test does not hold.
+    A rule must fire where its test says so, and the graphs before and after
+    it must compute the same. Ends with exit code 3 when a test does not hold.
 
     \b
     Examples:
@@ -163,12 +163,9 @@ def test_command(
 
 def load_book(paths: list[Path] | None) -> RuleBook:
     """Return the shipped rules, and those of more files. Raises TextError or RuleError with all faults."""
-    from gerules.dsl import load_rules, rules_folder
-    from gerules.ops import Schemas
+    from gerules.pipeline.toolchain import shipped_rules
 
-    schemas = Schemas()
-    base = load_rules([rules_folder()], schemas=schemas)
-    return load_rules(paths, schemas=schemas, base=base) if paths else base
+    return shipped_rules(paths or ())
 
 
 def _is_inside(name: str, folder: Path) -> bool:

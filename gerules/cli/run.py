@@ -95,8 +95,7 @@ def run_command(
     from gerules.cli.feeds import make_feeds, read_feeds
     from gerules.cli.progress import Steps
     from gerules.cli.running import JUDGES, check_outputs, open_program, timed, write_outputs
-    from gerules.report.comparison import difference_grid
-    from gerules.report.run_report import RunReport, describe_arrays
+    from gerules.report.run_report import RunReport, check_grid, describe_arrays
     from gerules.runtime.executor import OpTime
 
     choose("--against", against, JUDGES)
@@ -143,8 +142,6 @@ def run_command(
         if times:
             show("", report.op_grid(), "", report.launch_grid())
         if verdict is not None:
-            show(
-                "", difference_grid(verdict.differences, f"{against} on {verdict.model}", verdict.rtol_reason)
-            )
+            show("", check_grid([verdict]))
     if verdict is not None and not verdict.is_good:
         raise typer.Exit(DIFFERENT)

@@ -48,8 +48,9 @@ def show_command(
 ) -> None:
     """Show a model as graph text: types, operators, and the plan beside them.
 
-    An .om of any tool is shown in the same words. Constants of more than 64 elements are left out on
-    the screen; a file written with -o has them, and can be read back.
+    An .om of any tool is shown in the same words. Constants of more than 64
+    elements are left out on the screen; a file written with -o has them, and
+    can be read back.
 
     \b
     Examples:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gerules.ir import DType, dtype_of
-from gerules.report.quantities import error_text
-from gerules.report.tables import Column, Grid
 
 Array = npt.NDArray[np.generic]
 
@@ -85,34 +83,6 @@ def compare_arrays(name: str, got: Array, want: Array, *, rtol: float) -> Output
         )
         return OutputDifference(name, type, span, None, rtol, not n_different, reason)
     return _compare_reals(name, type, _wide(got), _wide(want), rtol)
-
-
-def difference_grid(rows: Sequence[OutputDifference], against: str, rtol_reason: str) -> Grid:
-    """Return comparisons as a table; `rtol_reason` says where the tolerance comes from."""
-    columns = (
-        Column("output", style="bold"),
-        Column("type"),
-        Column("max abs error", "right"),
-        Column("max rel error", "right"),
-        Column("allowed", "right"),
-        Column(""),
-    )
-    cells = [
-        (
-            row.name,
-            row.type,
-            error_text(row.max_abs),
-            error_text(row.max_rel),
-            f"{row.rtol:g}",
-            "ok" if row.is_close else f"DIFFERENT{': ' + row.reason if row.reason else ''}",
-        )
-        for row in rows
-    ]
-    notes = (
-        "relative error: the largest difference over the largest magnitude of the wanted output",
-        f"allowed: {rtol_reason}",
-    )
-    return Grid(columns, cells, f"Compared with {against}", notes)
 
 
 def _compare_reals(name: str, type: str, got: Array, want: Array, rtol: float) -> OutputDifference:

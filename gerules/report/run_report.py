@@ -10,7 +10,7 @@ import numpy as np
 
 from gerules.ir import dtype_of
 from gerules.report.comparison import Array, OutputDifference
-from gerules.report.quantities import time_text
+from gerules.report.quantities import error_text, time_text
 from gerules.report.tables import Column, Grid
 from gerules.runtime.executor import OpTime
 
@@ -65,6 +65,39 @@ class Check:
             "ok": self.is_good,
             "outputs": [item.as_json() for item in self.differences],
         }
+
+
+def check_grid(checks: Sequence[Check]) -> Grid:
+    """Return checks against one model as a table."""
+    columns = (
+        Column("judge"),
+        Column("output", style="bold"),
+        Column("type"),
+        Column("max abs error", "right"),
+        Column("max rel error", "right"),
+        Column("allowed", "right"),
+        Column("verdict"),
+    )
+    rows = [
+        (
+            check.against,
+            row.name,
+            row.type,
+            error_text(row.max_abs),
+            error_text(row.max_rel),
+            f"{row.rtol:g}",
+            "ok" if row.is_close else f"DIFFERENT{': ' + row.reason if row.reason else ''}",
+        )
+        for check in checks
+        for row in check.differences
+    ]
+    reasons = ", ".join(dict.fromkeys(check.rtol_reason for check in checks))
+    notes = (
+        "relative error: the largest difference over the largest magnitude of the wanted output; "
+        f"allowed: {reasons}",
+    )
+    models = ", ".join(dict.fromkeys(check.model for check in checks))
+    return Grid(columns, rows, f"Compared with {models}", notes)
 
 
 @dataclass(frozen=True, slots=True)

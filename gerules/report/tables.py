@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rich import box
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -29,17 +30,17 @@ class Grid:
     title: str = ""
     notes: Sequence[str] = field(default_factory=tuple)
 
-    def __rich__(self) -> Table:
-        return make_table(self)
+    def __rich__(self) -> Group | Table:
+        table = make_table(self)
+        # Below the table and not its caption, which would be folded to the width of the table.
+        return Group(table, Text("\n".join(self.notes), "dim")) if self.notes else table
 
 
 def make_table(grid: Grid) -> Table:
-    """Return a grid as a table for the terminal; texts are never taken for markup."""
+    """Return the columns and rows of a grid; texts are never taken for markup."""
     table = Table(
         title=Text(grid.title, "bold") if grid.title else None,
         title_justify="left",
-        caption=Text("\n".join(grid.notes), "dim") if grid.notes else None,
-        caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         show_edge=False,
