@@ -13,16 +13,19 @@ import numpy as np
 from gerules.dsl.book import RuleBook
 from gerules.dsl.selection import Environment, Selection, TextDevice, select_rules
 from gerules.dsl.syntax import Rule, RuleTest
-from gerules.engine.define import define_extra, make_infer
+from gerules.engine.define import define_extra, expand_define, make_infer
 from gerules.engine.define_schema import register_defines
 from gerules.engine.evaluation import RuleContext
 from gerules.engine.rewrite import rewrite
 from gerules.engine.trace import Trace
 from gerules.errors import GerulesError, Span
+from gerules.ir import Graph, Node, ValueType
 from gerules.ops import Schemas
-from gerules.report.rule_evaluation import Array, Evaluation
 from gerules.report.rule_graphs import Instance, instances
-from gerules.report.rule_inputs import Setting, Unbuildable
+from gerules.report.rule_inputs import Array, Setting, Unbuildable
+from gerules.runtime.interpreter import Interpreter
+from gerules.runtime.reference import evaluate
+from gerules.target.cost import BodyOf
 
 USUAL_OPSETS: Final = (20, 22, 19, 17, 16, 13, 12, 9)
 """Versions of ONNX that a test is run at: the first one that the rule allows."""
@@ -169,6 +172,7 @@ class _Runner:
         infer = make_infer(self.schemas, {"": opset}, extra)
         setting = Setting(self.book, self.schemas, infer, selection.scope, opset)
         seed = zlib.crc32(rule.name.name.encode())
+        interpreter = Interpreter(self.body_of(context))
         reasons: set[str] = set()
         n_run = 0
         for instance in instances(rule, test, setting, limit=self.limit, seed=seed):
@@ -192,10 +196,12 @@ class _Runner:
                 self.fail(rule, test, "it fires" if fired else f"it does not fire: {why}", instance)
                 continue
             if fired and rule.rewrite:
-                evaluation = Evaluation(self.book, self.schemas, context)
                 self.report.n_compared += 1
-                before = evaluation.run(instance.graph, instance.feeds)
-                wrong = _compare(before, evaluation.run(after, instance.feeds), test)
+                before, got = (
+                    list(evaluate(graph, instance.feeds, interpreter=interpreter).values())
+                    for graph in (instance.graph, after)
+                )
+                wrong = _compare(before, got, test)
                 if wrong:
                     self.fail(rule, test, wrong, instance)
         if not n_run:
@@ -203,6 +209,22 @@ class _Runner:
         if test.reason is not None and not any(test.reason in reason for reason in reasons):
             return f"it refuses for another reason: {'; '.join(sorted(reasons)) or 'none'}"
         return ""
+
+    def body_of(self, context: RuleContext) -> BodyOf:
+        """Return what gives the meaning of a fused or defined operator."""
+        extra = define_extra(self.book.defines, schemas=self.schemas, context=context)
+        infer = make_infer(self.schemas, {}, extra)
+
+        def meaning(node: Node, inputs: Sequence[ValueType | None]) -> Graph | None:
+            body = node.bodies.get("body")
+            if body is not None:
+                return body.graph
+            define = self.book.defines.get(node.op)
+            if define is None:
+                return None
+            return expand_define(define, node, inputs, schemas=self.schemas, infer=infer, context=context)
+
+        return meaning
 
     def selection(self, device: str, profile: str, opset: int) -> Selection:
         key = (device, profile, opset)

@@ -20,7 +20,8 @@ from gerules.engine.phases import PhaseRunner
 from gerules.frontends.load import load
 from gerules.ir import Graph
 from gerules.ops import Schemas, infer_graph
-from gerules.report.rule_evaluation import Evaluation
+from gerules.pipeline import make_toolchain
+from gerules.runtime.reference import evaluate
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 MODELS = Path(__file__).parents[2] / "models"
@@ -59,8 +60,8 @@ def optimize(graph: Graph, device: str = "host", profile: str | None = None) -> 
 
 
 def compute(graph: Graph, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    context = RuleContext(selected(graph, "host", None).scope, book().patterns)
-    return list(Evaluation(book(), schemas(), context).run(graph, feeds))
+    tools = make_toolchain(book(), graph.opsets)
+    return list(evaluate(graph, feeds, body_of=tools.body_of).values())
 
 
 def test_squeezenet_keeps_its_meaning_and_fuses_every_relu():
