@@ -85,7 +85,7 @@ def bind_shapes(
     }
     for name, size in (dims or {}).items():
         if name not in known:
-            text = ", ".join(sorted(known)) or "none: all dimensions are fixed"
+            text = ", ".join(sorted(known)) or "none"
             faults.add(table.UNKNOWN_DIM_NAME, dim=name, known=text, notes=suggest(name, known))
         _check_sizes(name, (size,), faults)
         sizes[name] = size

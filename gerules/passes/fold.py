@@ -358,7 +358,17 @@ class _Folder:
         types: Iterable[ValueType],
         editor: GraphEditor,
     ) -> bool:
-        """Whether the results may be stored: they are below the limit, or replace more than they take."""
+        """Whether the results may be computed and stored.
+
+        They are below the limit, or replace more than they take; and no input is a view of one element
+        that a kernel would have to walk, or copy, at its full size.
+        """
+        if any(
+            const is not None and _repeats(const.array) and const.array.nbytes > self.limit_bytes
+            for const in inputs
+        ):
+            self.report.keep(node, "it would walk a large constant that repeats one element")
+            return False
         given_bytes = sum(_own_bytes(const.array) for const in inputs if const is not None)
         total = 0
         for type in types:

@@ -29,7 +29,14 @@ def steps_between(source: Format, target: Format) -> list[tuple[Format, Format]]
 class FormatState:
     """The option of each node, and what the choice costs in microseconds."""
 
-    def __init__(self, graph: Graph, model: CostModel, border: Mapping[int, Format]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        model: CostModel,
+        border: Mapping[int, Format],
+        alike: Mapping[int, int] | None = None,
+    ) -> None:
+        """Start with graph inputs in the formats of `border`; nodes alike cost the same."""
         self.graph = graph
         self.model = model
         self.option: dict[int, Option] = {}
@@ -39,6 +46,7 @@ class FormatState:
         """How many readers need each value in each format; constants have any format for nothing."""
         self._conversion_us: dict[tuple[ValueType, Format, Format], float] = {}
         self._node_us: dict[tuple[int, Option], float] = {}
+        self._alike: Mapping[int, int] = alike or {}
 
     def need(self, value: int, format: Format) -> None:
         """Note a reader that stays as it is, such as a graph output."""
@@ -52,7 +60,9 @@ class FormatState:
         for place, value in enumerate(node.inputs):
             if value is None or value in self.graph.consts:
                 continue
-            needed = self.needed.setdefault(value, Counter())
+            needed = self.needed.get(value)
+            if needed is None:
+                needed = self.needed[value] = Counter()
             if before is not None:
                 needed[before.inputs[place]] -= 1
                 if not needed[before.inputs[place]]:
@@ -94,7 +104,7 @@ class FormatState:
 
     def node_us(self, node: Node, option: Option) -> float:
         """Return what a node costs by an option."""
-        key = node.id, option
+        key = self._alike.get(node.id, node.id), option
         found = self._node_us.get(key)
         if found is None:
             inputs = [

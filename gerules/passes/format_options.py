@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,9 +37,12 @@ _NO_BLOCKS: Final = frozenset({
 """Element types that no conversion takes; bool is cast first. Source: TransData's type list."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Option:
-    """One way to run a node: the format of each input and output slot; `cost` multiplies its time."""
+    """One way to run a node: the format of each input and output slot; `cost` multiplies its time.
+
+    Options are compared by identity: nodes that are alike share them.
+    """
 
     inputs: tuple[Format, ...]
     outputs: tuple[Format, ...]
@@ -77,6 +80,32 @@ def applies(type: ValueType, format: Format) -> bool:
 def is_scalar(type: ValueType) -> bool:
     """Whether a value has a single element, which every kernel takes as it lies."""
     return isinstance(type, TensorType) and type.is_static and type.n_elements == 1
+
+
+class OptionTable:
+    """The options of nodes; found once for nodes with one operator, types and attributes."""
+
+    def __init__(self) -> None:
+        self._ids: dict[Hashable, int] = {}
+        self._options: list[list[Option]] = []
+
+    def find(self, graph: Graph, node: Node, kernels: Sequence[Kernel]) -> tuple[int, list[Option]]:
+        """Return a number that like nodes share, and their options."""
+        values = graph.values
+        key: Hashable = (
+            node.op,
+            tuple([None if value is None else values[value].type for value in node.inputs]),
+            tuple([None if value is None else values[value].type for value in node.outputs]),
+            tuple(node.attrs.items()) if node.attrs else None,
+            # Bodies decide what a node costs.
+            node.id if node.bodies else None,
+            id(kernels),
+        )
+        known = self._ids.get(key)
+        if known is None:
+            known = self._ids[key] = len(self._options)
+            self._options.append(find_options(graph, node, kernels))
+        return known, self._options[known]
 
 
 def find_options(graph: Graph, node: Node, kernels: Sequence[Kernel]) -> list[Option]:

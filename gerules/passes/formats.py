@@ -10,11 +10,12 @@ from gerules.errors import Faults
 from gerules.ir import Body, Format, Graph, Node
 from gerules.passes.format_choice import Region, choose_options
 from gerules.passes.format_costs import FormatState
-from gerules.passes.format_options import applies, find_options
+from gerules.passes.format_options import Option, OptionTable, applies
 from gerules.passes.placement import Placer
 from gerules.passes.transdata import insert_conversions
 from gerules.target import CostModel, Device, Kernel
 
+_NO_KERNELS: Final[list[Kernel]] = []
 _CONTROL: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
@@ -63,6 +64,7 @@ class _Chooser:
         self.device = device
         self.model = model
         self.placer = Placer(device, frozenset(), Faults())
+        self.options = OptionTable()
         self._kernels: dict[tuple[str, str], list[Kernel]] = {}
 
     def choose(self, graph: Graph, borders: Mapping[str, Format]) -> tuple[Graph, FormatReport]:
@@ -73,11 +75,14 @@ class _Chooser:
         given = {value: self.border(graph, value, borders, captured) for value in graph.inputs}
         wanted = {value: self.border(graph, value, borders, captured) for value in graph.outputs}
         wanted |= dict.fromkeys(captured, Format.ND)
-        state = FormatState(graph, self.model, given)
+        kernels = {node.id: self.kernels(graph, node) for node in graph.nodes.values()}
+        alike: dict[int, int] = {}
+        options: dict[int, list[Option]] = {}
+        for node in graph.nodes.values():
+            alike[node.id], options[node.id] = self.options.find(graph, node, kernels[node.id])
+        state = FormatState(graph, self.model, given, alike)
         for value, format in wanted.items():
             state.need(value, format)
-        kernels = {node.id: self.kernels(graph, node) for node in graph.nodes.values()}
-        options = {node.id: find_options(graph, node, kernels[node.id]) for node in graph.nodes.values()}
         report.regions = choose_options(graph, options, state)
         _explain(graph, kernels, state, report)
         found, written = insert_conversions(graph, state, wanted)
@@ -113,7 +118,7 @@ class _Chooser:
         """Return the kernels of the engine that a node would run on."""
         engine = self.placer.engine(graph, node, {})[0]
         if engine is None or node.bodies:
-            return []
+            return _NO_KERNELS
         key = engine, node.op
         found = self._kernels.get(key)
         if found is None:
@@ -128,12 +133,14 @@ def _explain(
     state: FormatState,
     report: FormatReport,
 ) -> None:
-    region_of = {node: region for region in report.regions for node in region.nodes}
+    reason_of: dict[int, str] = {}
+    for region in report.regions:
+        reason_of |= dict.fromkeys(region.nodes, region.reason)
     for node in graph.nodes.values():
-        region = region_of.get(node.id)
+        region_reason = reason_of.get(node.id)
         for value in node.writes():
-            if region is not None:
-                report.reasons[value] = region.reason
+            if region_reason is not None:
+                report.reasons[value] = region_reason
             elif state.made[value] is not Format.ND:
                 report.reasons[value] = f"{node.op} has kernels for this format only"
             elif kernels[node.id] and _has_blocks(kernels[node.id]):

@@ -271,6 +271,32 @@ graph g:
     assert array[0, 0, 0] == -0.5
 
 
+@pytest.mark.parametrize("op", ["ReduceSum(k, keepdims=0)", "NonZero(k)", "MatMul(k, k)", "Softmax(k)"])
+def test_a_huge_fill_is_not_walked(op: str) -> None:
+    graph, report = folded(f"""
+graph g:
+    opset 18
+    s: const i64[2] = [30000, 30000]
+    k = ConstantOfShape(s, value=tensor(f32[1], [0.5]))
+    y = {op}
+    return y
+""")
+    assert len(graph.nodes) == 1
+    assert report.kept
+
+
+def test_a_fill_beyond_all_memory_stays_a_node() -> None:
+    graph, _ = folded("""
+graph g:
+    opset 18
+    s: const i64[3] = [1000000, 1000000, 1000000]
+    k = ConstantOfShape(s)
+    y = Neg(k)
+    return y
+""")
+    assert ops(graph) == ["ConstantOfShape", "Neg"]
+
+
 def test_quantized_weights_stay_quantized() -> None:
     graph, _ = folded("""
 graph g:
@@ -313,6 +339,14 @@ def test_weights_of_light_models_fold(path: Path) -> None:
     graph, _ = prepare(load(path), evaluate, schemas=SCHEMAS)
     assert "ConstantOfShape" not in ops(graph)
     assert not broken_invariants(graph)
+
+
+def test_a_prepared_network_gives_the_same_numbers() -> None:
+    graph = load(LIGHT / "light_squeezenet.onnx")
+    prepared, _ = prepare(graph, evaluate, schemas=SCHEMAS)
+    feeds = random_feeds(prepared)
+    for one, two in zip(run(graph, feeds), run(prepared, feeds), strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 @given(graphs())
