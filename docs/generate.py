@@ -1,4 +1,4 @@
-"""Keep the generated parts of the pages: the table of functions, the tables of devices, headings of errors.
+"""Keep the generated parts of the pages: functions, devices, rules, operators, headings of errors.
 
     python docs/generate.py            write what is missing or has changed
     python docs/generate.py --check    only say whether anything would change
@@ -12,12 +12,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from gerules.dsl import RuleBook, load_rules, rules_folder
+from gerules.dsl.declarations import Phase
 from gerules.dsl.functions import documented
+from gerules.dsl.syntax import MatchLine, Rule
 from gerules.errors import TABLE, ErrorCode
 from gerules.ops import Schemas
 from gerules.passes.devices import device_names, find_device
@@ -83,11 +86,70 @@ def feature_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+# ---------------------------------------------------------------- catalogues
+def rule_catalogue() -> str:
+    """Every shipped rule by set: what it does, what is inexact in it, the names that switches know."""
+    book = _shipped()
+    lines: list[str] = []
+    for name in sorted(book.set_names):
+        ruleset = book.rulesets.get(name)
+        about = [ruleset.doc] if ruleset is not None and ruleset.doc else []
+        about += [f"a {ruleset.kind}"] if ruleset is not None and ruleset.kind else []
+        about += ["off unless enabled"] if ruleset is not None and not ruleset.is_on else []
+        phases = [phase.name.name for phase in book.phases.values() if _runs(phase, name)]
+        about += [f"run in {', '.join(f'`{phase}`' for phase in phases)}"] if phases else []
+        lines += [f"## {name}", "", _sentence("; ".join(about)), ""]
+        lines += ["| rule | what it does | inexact | aliases |", "|---|---|---|---|"]
+        lines += [_rule_row(rule) for rule in book.rules_of(name)]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _runs(phase: Phase, ruleset: str) -> bool:
+    return any(
+        ruleset == item.name or ruleset.startswith(f"{item.name}.") for item in (*phase.run, *phase.then)
+    )
+
+
+def _rule_row(rule: Rule) -> str:
+    doc = rule.doc or _one_line(rule)
+    inexact = (rule.inexact_reason or "yes") if rule.is_inexact else ""
+    aliases = ", ".join(f"`{alias}`" for alias in rule.aliases)
+    return f"| `{rule.name.name}` | {_cell(doc)} | {_cell(inexact)} | {aliases} |"
+
+
+def _one_line(rule: Rule) -> str:
+    """The pattern and what replaces it, for rules whose text is all that there is to say."""
+    first = rule.match[0]
+    pattern = first.pattern.span.text if isinstance(first, MatchLine) else "a group"
+    build = f" becomes `{' '.join(rule.rewrite[0].build.span.text.split())}`" if rule.rewrite else ""
+    return f"`{' '.join(pattern.split())}`{build}"
+
+
+def operator_catalogue() -> str:
+    """Every operator that the shipped rules define: how it is called, and what it computes."""
+    book = _shipped()
+    lines: list[str] = []
+    by_file = groupby(book.defines.values(), key=lambda item: item.span.source.name)
+    for file, defines in by_file:
+        lines += [f"## {Path(file).stem}", "", "```ger shipped"]
+        for define in sorted(defines, key=lambda item: item.name.name):
+            lines += [define.span.text.strip("\n"), ""]
+        lines[-1:] = ["```", ""]
+    return "\n".join(lines)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+@cache
 def _devices() -> list[Device]:
     book, schemas = _shipped(), Schemas()
     return [find_device(book, name, schemas=schemas) for name in device_names(book) if name != "ascend"]
 
 
+@cache
 def _shipped() -> RuleBook:
     return load_rules([rules_folder() / "pipeline.ger"], schemas=None)
 
@@ -118,6 +180,8 @@ def _cell(text: str) -> str:
 
 TABLES: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "language.md": {"functions": function_table},
+    "rules.md": {"catalogue": rule_catalogue},
+    "operators.md": {"catalogue": operator_catalogue},
     "devices.md": {"engines": engine_table, "numbers": number_table, "features": feature_table},
 }
 """Which page has which tables."""

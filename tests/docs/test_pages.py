@@ -28,7 +28,7 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", ["language.md", "devices.md"])
+@pytest.mark.parametrize("page", ["language.md", "devices.md", "rules.md", "operators.md"])
 def test_generated_tables_are_up_to_date(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
     assert generator().fill_tables(page, text) == text, "run python docs/generate.py"
