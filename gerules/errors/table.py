@@ -309,11 +309,6 @@ BAD_CONSTANT: Final = ErrorCode(
     "The elements do not fit the declared type, or were left out, or lie in a file that is not there.",
     "correct the elements or the type; `gerules show MODEL -o FILE.graph` writes a text with all constants",
 )
-BAD_GRAPH: Final = ErrorCode(
-    "E40015", "bad-graph", "the graph is not sound: {reason}",
-    "The parts of the graph contradict each other, for example a value with two producers.",
-    "correct the graph at the named place",
-)
 
 # ---------------------------------------------------------------- E6: memory and schedule
 OUT_OF_MEMORY: Final = ErrorCode(
