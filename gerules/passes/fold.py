@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from gerules.errors import GerulesError
 from gerules.ir import (
     UNKNOWN,
-    Attr,
     Body,
     Const,
     DType,
@@ -30,20 +28,10 @@ from gerules.ir import (
 from gerules.ops import Extra, OpSchema, Schemas, Vector, infer, split_op
 from gerules.passes.branches import inline_branch
 from gerules.passes.duplicates import ConstTable, NodeTable
-
-Array = npt.NDArray[np.generic]
-
-Evaluate = Callable[[str, Sequence[Array | None], Mapping[str, Attr], int, int], Sequence[Array]]
-"""Computes one operator: (operator, inputs, attributes, opset, number of outputs) to results.
-
-Raises GerulesError for what it cannot compute; the node then stays.
-"""
+from gerules.passes.fills import Array, Evaluate, own_bytes, repeated_view, repeats
 
 DEFAULT_LIMIT_BYTES: Final = 64 << 20
 """Largest result that folding makes, unless it replaces larger constants."""
-
-LARGEST_VIEW_BYTES: Final = 4 << 30
-"""Largest result that repeats one element; it takes no memory here, and will where it is stored."""
 
 OPT_OUT: Final = ("_do_not_constant_folding", "no_need_constant_folding")
 """Attributes that keep a node from being folded. Source: the Graph Engine's names for them."""
@@ -53,13 +41,6 @@ _KEPT: Final = frozenset({"DequantizeLinear"})
 """Quantization rules look for it; folded, an i8 weight would be f32 for good."""
 _SHAPE_FREE: Final = frozenset({"NonZero", "Compress", "Unique"})
 """Results of unknown size that cannot be larger than a small multiple of their inputs."""
-
-_ELEMENTWISE: Final = frozenset({
-    "Cast", "Identity", "Neg", "Abs", "Add", "Sub", "Mul", "Div", "Sqrt", "Reciprocal", "Exp", "Not", "Equal",
-    "Where", "Less", "Greater", "And", "Or", "Relu",
-})  # fmt: skip
-_REARRANGED: Final = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Tile"})
-"""Operators whose result repeats one element when their first input does."""
 
 
 @dataclass(slots=True)
@@ -283,7 +264,7 @@ class _Folder:
         if types is None:
             return None
         arrays = [None if const is None else const.array for const in inputs]
-        view = self.repeated(node, arrays, types[0], opset)
+        view = repeated_view(node, arrays, types[0], opset, self.evaluate)
         if view is not None:
             return [view]
         if not self.is_small_enough(node, inputs, types, editor):
@@ -321,36 +302,6 @@ class _Folder:
         both = [unify(one, two) for one, two in zip(found, types, strict=False)]
         return [two if one is None else one for one, two in zip(both, types, strict=False)]
 
-    def repeated(
-        self, node: Node, arrays: Sequence[Array | None], type: ValueType, opset: int
-    ) -> Array | None:
-        """Return a result that repeats one element as a view of it; None when it is no such result."""
-        if not isinstance(type, TensorType) or not type.is_static or type.dtype is DType.UNKNOWN:
-            return None
-        if len(node.outputs) != 1 or type.n_elements <= 1 or type.size_bytes > LARGEST_VIEW_BYTES:
-            return None
-        shape = type.static_shape
-        if node.op == "ConstantOfShape":
-            value = node.attrs.get("value")
-            fill = value.array.reshape(-1)[:1] if isinstance(value, Const) else np.zeros(1, np.float32)
-            return np.broadcast_to(fill, shape) if fill.size else None
-        first = arrays[0] if arrays else None
-        if first is None or not first.size:
-            return None
-        if node.op == "Expand":
-            return np.broadcast_to(first, shape)
-        if node.op in _REARRANGED and _repeats(first):
-            return np.broadcast_to(first.reshape(-1)[:1], shape)
-        given = [array for array in arrays if array is not None]
-        if node.op in _ELEMENTWISE and any(array.size > 1 for array in given) and all(map(_repeats, given)):
-            one = [array.reshape(-1)[:1] for array in given]
-            try:
-                results = self.evaluate(node.op, one, node.attrs, opset, 1)
-            except GerulesError:
-                return None
-            return np.broadcast_to(results[0].reshape(-1)[:1], shape) if results[0].size == 1 else None
-        return None
-
     def is_small_enough(
         self,
         node: Node,
@@ -364,12 +315,12 @@ class _Folder:
         that a kernel would have to walk, or copy, at its full size.
         """
         if any(
-            const is not None and _repeats(const.array) and const.array.nbytes > self.limit_bytes
+            const is not None and repeats(const.array) and const.array.nbytes > self.limit_bytes
             for const in inputs
         ):
             self.report.keep(node, "it would walk a large constant that repeats one element")
             return False
-        given_bytes = sum(_own_bytes(const.array) for const in inputs if const is not None)
+        given_bytes = sum(own_bytes(const.array) for const in inputs if const is not None)
         total = 0
         for type in types:
             if not isinstance(type, TensorType):
@@ -384,7 +335,7 @@ class _Folder:
         if total <= self.limit_bytes:
             return True
         gone = sum(
-            _own_bytes(const.array)
+            own_bytes(const.array)
             for value, const in zip(node.inputs, inputs, strict=True)
             if value is not None and const is not None and editor.n_uses(value) == 1
         )
@@ -398,7 +349,7 @@ class _Folder:
         consts: list[int] = []
         nodes: list[Node] = []
         for value, array in wanted:
-            self.report.size_bytes += _own_bytes(array)
+            self.report.size_bytes += own_bytes(array)
             record = editor.values[value]
             editor.set_type(value, _stored_type(record.type, array))
             if editor.is_output(value):
@@ -449,13 +400,3 @@ def _agrees(array: object, type: ValueType) -> bool:
     if type.dtype is not DType.UNKNOWN and dtype_of(made) is not type.dtype:
         return False
     return not type.is_static or made.shape == type.static_shape
-
-
-def _repeats(array: Array) -> bool:
-    """Whether every element is the same bytes in memory."""
-    return array.size == 1 or (array.size > 0 and not any(array.strides))
-
-
-def _own_bytes(array: Array) -> int:
-    """Bytes in memory; what repeats one element takes that element."""
-    return array.dtype.itemsize if array.size and _repeats(array) else array.nbytes
