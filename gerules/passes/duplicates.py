@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Final
 
 from gerules.ir import Attr, Const, GraphEditor, Node
@@ -77,6 +78,10 @@ class NodeTable:
         for value, other in pairs:
             editor.replace_reads(value, other)
         editor.remove_node(node.id)
+        # Users may name either of the two, to keep its element type for one.
+        sources = tuple(dict.fromkeys((*twin.origin.sources, *node.origin.sources)))
+        if sources != twin.origin.sources:
+            editor.replace_node(replace(twin, origin=replace(twin.origin, sources=sources)))
         return True
 
 

@@ -9,9 +9,9 @@ from gerules.dsl.book import RuleBook, suggest
 from gerules.errors import table
 from gerules.ir import Graph
 from gerules.ops import Extra, Schemas
-from gerules.passes.choice import Choice, Kept, Mode, PrecisionLists, PrecisionReport
+from gerules.passes.casts import convert_graph
 from gerules.passes.errors import PassError
-from gerules.passes.lowering import convert_graph
+from gerules.passes.precision_choice import Choice, Kept, Mode, PrecisionLists, PrecisionReport
 from gerules.target import Device
 
 __all__ = ["MODES", "PrecisionLists", "PrecisionReport", "read_lists", "set_precision"]

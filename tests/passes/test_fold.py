@@ -174,6 +174,20 @@ graph g:
     assert len(graph.nodes) == 10
 
 
+def test_a_merged_node_answers_to_both_names() -> None:
+    graph, _ = folded("""
+graph g:
+    opset 18
+    input x: f32[2]
+    a = Neg(x)  {from=["one"]}
+    b = Neg(x)  {from=["two"]}
+    c = Neg(x)  {from=["three"]}
+    y = Sum(a, b, c)
+    return y
+""")
+    assert next(iter(graph.nodes.values())).origin.sources == ("one", "two", "three")
+
+
 def test_two_outputs_that_are_equal_both_stay() -> None:
     graph, _ = folded("""
 graph g:

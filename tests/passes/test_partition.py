@@ -100,6 +100,16 @@ def test_a_condition_sends_a_node_to_the_next_engine() -> None:
     assert list(partition.reasons.values()) == ["core does not take it"]
 
 
+def test_types_that_no_engine_takes_are_said() -> None:
+    def takes_f16(op: str, inputs: object, outputs: object, attrs: object) -> bool:
+        return inputs[0].dtype is DType.F16  # type: ignore[index]
+
+    device = Device("d", engines=(Engine("core", 1, frozenset({"Abs"}), takes_f16),))
+    with pytest.raises(PassError, match="core take other types") as caught:
+        partition_graph(chain("Abs"), device)
+    assert caught.value.code == "E50001"
+
+
 DYNAMIC = """
 graph g:
     opset 18

@@ -1,4 +1,4 @@
-"""Lowering: a graph in the element types that a precision mode chose, one Cast for each value and type."""
+"""Casts: a graph in the element types that a precision mode chose, one Cast for each value and type."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from gerules.ir import (
     ValueType,
 )
 from gerules.ops import OpSchema, infer, split_op
-from gerules.passes.choice import Choice
 from gerules.passes.narrow import narrow_const
+from gerules.passes.precision_choice import Choice
 
 PHASE: Final = "precision"
 _LOWER: Final = {DType.F32: DType.F16, DType.F64: DType.F32}
