@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from pages import DOCS, PAGES
 
+import gerules
 from gerules.backend.om.header import PartitionType
 from gerules.ir import Format
 from gerules.target.device import DEFAULT_NUMBERS
@@ -94,3 +97,41 @@ def test_numbers_and_formats_of_devices_are_explained() -> None:
     assert {name for name in DEFAULT_NUMBERS if f"`{name}`" not in units} == set()
     formats = text.split("| format | what lies in memory |")[1].split("\n\n")[0]
     assert {name for name in Format.__members__ if f"`{name}`" not in formats} == set()
+
+
+def files_named_in(text: str) -> list[str]:
+    """The files of a table; a bare name lies in the folder of the one before it."""
+    found: list[str] = []
+    for row in re.findall(r"^\|[^|]+\| (`.+`) \|$", text, re.M):
+        folder = ""
+        for name in re.findall(r"`([^`]+)`", row):
+            folder = name.rpartition("/")[0] if "/" in name else folder
+            found.append(name if "/" in name else f"{folder}/{name}")
+    return found
+
+
+def test_contributors_are_led_to_files_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Where things are")[1]
+    named = files_named_in(text)
+    assert len(named) > 40
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_floors_are_those_of_the_linter() -> None:
+    text = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = config["tool"]["importlinter"]["contracts"][0]["layers"]
+    assert " > ".join(layers) in text
+
+
+def first_column(page: str, heading: str) -> set[str]:
+    table = (DOCS / page).read_text(encoding="utf-8").split(heading)[1].split("\n\n")[0]
+    cells = re.findall(r"^\| (`[^|]+) \|", table, re.M)
+    return {name.partition("(")[0] for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_parameters_and_attributes_of_the_library_are_listed() -> None:
+    parameters = set(inspect.signature(gerules.compile).parameters) - {"model"}
+    assert first_column("python.md", "| parameter | meaning |") == parameters
+    attributes = {name for name in dir(gerules.CompiledModel) if not name.startswith("_")}
+    assert first_column("python.md", "| attribute | what it is |") == attributes - {"compilation"}
