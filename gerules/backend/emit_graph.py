@@ -147,11 +147,12 @@ class GraphWriter:
     def _node(self, scope: _Scope, node: Node) -> None:
         graph, placement = scope.graph, scope.placement
         reads = [*node.inputs, *(outer for body in node.bodies.values() for outer, _ in body.captures)]
-        name = scope.namer.name(node.name or node.op)
+        wish = node.name or (node.origin.sources[-1] if node.origin.sources else "") or node.op
+        name = scope.namer.name(wish)
         op_id = self._n_ops
         self._n_ops += 1
         subgraphs = [
-            self._body(scope, node, label, body, first)
+            self._body(scope, node, name, label, body, first)
             for label, body, first in zip(
                 node.bodies, node.bodies.values(), _capture_starts(node), strict=True
             )
@@ -263,7 +264,7 @@ class GraphWriter:
         self._add(scope, op)
 
     # ------------------------------------------------------------ bodies
-    def _body(self, outer: _Scope, node: Node, label: str, body: Body, first_capture: int) -> str:
+    def _body(self, outer: _Scope, node: Node, owner: str, label: str, body: Body, first_capture: int) -> str:
         graph = body.graph
         placement = Placement(order=tuple(graph.nodes))
         plan = outer.placement.nested.get(node.id)
@@ -272,7 +273,7 @@ class GraphWriter:
             base = workspace.offset_bytes if workspace is not None else 0
             placement = nested_placement(graph, plan, base, node, outer.placement.offsets)
         scope = _Scope(graph, placement)
-        name = self._namer.name(f"{node.name or node.op}_{label}")
+        name = self._namer.name(f"{owner}_{label}")
         at = len(self.graphs)
         self.graphs.append(OmGraph(name))
         for place, (wish, value) in enumerate(zip(input_names(graph), graph.inputs, strict=True)):

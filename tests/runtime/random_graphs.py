@@ -25,10 +25,18 @@ def graphs(draw: st.DrawFn, *, has_formats: bool = True, max_nodes: int = 14) ->
     """Draw a graph of f32 and f16 values of rank 4, with several outputs, and its inputs."""
     editor = GraphEditor(empty_graph("graph ü", {"": OPSET}))
     dtype = draw(st.sampled_from([DType.F32, DType.F32, DType.F16]))
-    shape = (draw(st.integers(1, 2)), draw(st.integers(1, 18)), draw(st.integers(1, 4)), draw(st.integers(1, 3)))
+    shape = (
+        draw(st.integers(1, 2)),
+        draw(st.integers(1, 18)),
+        draw(st.integers(1, 4)),
+        draw(st.integers(1, 3)),
+    )
     is_dynamic = draw(st.integers(0, 4)) == 0
     declared = ("N", *shape[1:]) if is_dynamic else shape
-    live = [editor.add_input(TensorType(dtype, declared), name) for name in ("in", "größe")[: draw(st.integers(1, 2))]]
+    live = [
+        editor.add_input(TensorType(dtype, declared), name)
+        for name in ("in", "größe")[: draw(st.integers(1, 2))]
+    ]
     inputs = list(live)
     rng = np.random.default_rng(draw(st.integers(0, 100)))
     for _ in range(draw(st.integers(1, max_nodes))):
@@ -39,15 +47,15 @@ def graphs(draw: st.DrawFn, *, has_formats: bool = True, max_nodes: int = 14) ->
     graph = infer_graph(editor.commit(), SCHEMAS)
     if has_formats:
         graph = _with_formats(draw, graph)
-    feeds = {
-        graph.values[v].name: rng.standard_normal(shape).astype(dtype.numpy) for v in inputs
-    }
+    feeds = {graph.values[v].name: rng.standard_normal(shape).astype(dtype.numpy) for v in inputs}
     return graph, feeds
 
 
 def _add_node(draw, editor, live, dtype, shape, rng) -> int:
     pick = st.sampled_from(live[-4:])
-    kind = draw(st.sampled_from(["unary", "binary", "binary", "const", "view", "move", "split", "body", "if", "conv"]))
+    kind = draw(
+        st.sampled_from(["unary", "binary", "binary", "const", "view", "move", "split", "body", "if", "conv"])
+    )
     name = draw(st.sampled_from(_NAMES))
     origin = Origin((f"src {len(editor.nodes)}",), ("rule",), "fusion")
     x = draw(pick)

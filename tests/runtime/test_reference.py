@@ -88,7 +88,8 @@ def zoo_feeds(path: Path, *, seed: int = 0) -> dict[str, np.ndarray]:
 LOOP = """
 <ir_version: 10, opset_import: ["" : 18]>
 loops (int64 n, bool go, float[2] x, float[2] step) => (float[2] last, float[r, 2] rows) {
-    last, rows = Loop (n, go, x) <body = turn (int64 i, bool c, float[2] a) => (bool d, float[2] b, float[2] row) {
+    last, rows = Loop (n, go, x) <
+      body = turn (int64 i, bool c, float[2] a) => (bool d, float[2] b, float[2] row) {
         b = Add (a, step)
         limit = Constant <value_float = 10.0> ()
         sum = ReduceSum <keepdims = 0> (b)
@@ -129,7 +130,9 @@ scans (float[2] init, float[2, 3] x, float[3, 2] y) => (float[2] last, float[2, 
 def test_scan_with_axes_and_directions() -> None:
     model = onnx.parser.parse_model(SCAN)
     rng = np.random.default_rng(1)
-    feeds = {k: rng.standard_normal(s).astype(np.float32) for k, s in [("init", 2), ("x", (2, 3)), ("y", (3, 2))]}
+    feeds = {
+        k: rng.standard_normal(s).astype(np.float32) for k, s in [("init", 2), ("x", (2, 3)), ("y", (3, 2))]
+    }
     assert_close(evaluate(load_onnx(model), feeds), ort_outputs(model.SerializeToString(), feeds), 1e-6)
 
 
@@ -148,7 +151,12 @@ def test_every_fault_of_the_feeds_is_told() -> None:
     assert codes == ["E20002", "E20003", "E20003", "E20004", "E20005"]
     with pytest.raises(RunError) as caught:
         evaluate(graph, {"a": np.zeros((2, 4), np.float32)})
-    assert sorted(item.code.code for item in caught.value.diagnostics) == ["E20001", "E20001", "E20001", "E20004"]
+    assert sorted(item.code.code for item in caught.value.diagnostics) == [
+        "E20001",
+        "E20001",
+        "E20001",
+        "E20004",
+    ]
 
 
 @pytest.mark.parametrize("given", [None, {}, object(), [[1], [1, 2]], np.array([None, 3])])
