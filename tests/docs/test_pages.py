@@ -16,6 +16,7 @@ from pages import DOCS, PAGES
 import gerules
 from gerules.backend.om.header import PartitionType
 from gerules.ir import Format
+from gerules.passes.precision import MODES
 from gerules.target.device import DEFAULT_NUMBERS
 
 ROOT = DOCS.parent
@@ -135,3 +136,17 @@ def test_parameters_and_attributes_of_the_library_are_listed() -> None:
     assert first_column("python.md", "| parameter | meaning |") == parameters
     attributes = {name for name in dir(gerules.CompiledModel) if not name.startswith("_")}
     assert first_column("python.md", "| attribute | what it is |") == attributes - {"compilation"}
+
+
+def test_precision_modes_are_listed() -> None:
+    assert first_column("language.md", "| precision | element types |") == set(MODES)
+
+
+def test_numbers_that_no_stage_computes_with_are_said_to_be_so() -> None:
+    text = " ".join((DOCS / "devices.md").read_text(encoding="utf-8").split())
+    assert "Buffer sizes, the rate of L2 and `max_events` are described here" in text
+    sources = [path for path in (ROOT / "gerules").rglob("*.py") if path.name != "device_list.py"]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    read = set(re.findall(r"number\(\"(\w+)\"\)", code))
+    assert read.isdisjoint({"ub_bytes", "l1_bytes", "l2_bytes", "l2_bytes_per_clock", "max_events"})
+    assert {"launch_us", "memory_bytes", "align_bytes", "n_streams", "max_streams"} <= read
