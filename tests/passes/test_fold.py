@@ -233,6 +233,17 @@ graph g:
     assert len(graph.consts) == 2
 
 
+def test_equal_constants_that_are_both_returned_stay() -> None:
+    graph, _ = folded("""
+graph g:
+    opset 18
+    a: const f32[2] = [1.0, 2.0]
+    b: const f32[2] = [1.0, 2.0]
+    return a, b
+""")
+    assert [graph.values[value].name for value in graph.outputs] == ["a", "b"]
+
+
 def test_constants_that_differ_outside_the_sample_stay_apart() -> None:
     editor = GraphEditor(empty_graph("g", {"": 18}))
     x = editor.add_input(TensorType(Const(np.float32([1])).dtype, (1000,)), "x")
