@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 from gerules.dsl import RuleBook, load_rules, rules_folder
 from gerules.errors import Source
@@ -74,3 +77,14 @@ def shipped_book() -> RuleBook:
 def load_block(block: Block) -> RuleBook:
     """Load the rules of a block on top of the shipped ones; raises what is wrong in it."""
     return load_rules([Source(str(block), block.text)], schemas=SCHEMAS, base=shipped_book())
+
+
+@functools.cache
+def generator() -> ModuleType:
+    """The script that writes the generated parts of the pages, as a module."""
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["docs_generate"] = module
+    spec.loader.exec_module(module)
+    return module

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from engine_run import apply_rules
-from pages import DOCS, Block, blocks_of, load_block
-from test_pages import generator
+from pages import DOCS, Block, blocks_of, generator, load_block
 
 from gerules.dsl.selection import resolve_params
 from gerules.errors import TABLE, Diagnostic, GerulesError, Source

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
-import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from pages import DOCS, PAGES
+from pages import DOCS, PAGES, generator
 
 import gerules
 from gerules.backend.om.header import PartitionType
@@ -21,15 +18,6 @@ from gerules.target.device import DEFAULT_NUMBERS
 
 ROOT = DOCS.parent
 TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "README.md"]
-
-
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["docs_generate"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("page", ["language.md", "devices.md", "rules.md", "operators.md"])
