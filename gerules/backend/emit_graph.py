@@ -160,8 +160,6 @@ class GraphWriter:
         outputs = [self._output(scope, node, name, at) for at in range(len(node.outputs))]
         if (reused := placement.reused.get(node.id)) is not None and outputs:
             outputs[0] = replace(outputs[0], reuse_input=reused)
-            if (made := node.outputs[0]) is not None:
-                scope.descs[made] = outputs[0]
         is_const = tuple(value is not None and value in graph.consts for value in reads)
         input_names, output_names = self._port_names(graph, node)
         workspace = placement.workspaces.get(node.id)
@@ -169,9 +167,7 @@ class GraphWriter:
             name=name,
             type=om_type(node.op),
             inputs=tuple(None if value is None else scope.edges[value] for value in reads),
-            input_descs=tuple(
-                ABSENT if value is None else replace(scope.descs[value], reuse_input=None) for value in reads
-            ),
+            input_descs=tuple(ABSENT if value is None else scope.descs[value] for value in reads),
             output_descs=tuple(outputs),
             attrs=self._attrs(scope, node),
             input_names=input_names,
@@ -250,7 +246,7 @@ class GraphWriter:
 
     def _net_output(self, scope: _Scope, *, is_body: bool) -> None:
         graph = scope.graph
-        descs = [replace(scope.descs[value], reuse_input=None) for value in graph.outputs]
+        descs = [scope.descs[value] for value in graph.outputs]
         if is_body:
             descs = [
                 replace(desc, attrs={**desc.attrs, "_parent_node_index": at}) for at, desc in enumerate(descs)

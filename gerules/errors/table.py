@@ -535,7 +535,7 @@ UNKNOWN_KEEP: Final = ErrorCode(
     "correct the name",
 )
 
-# ---------------------------------------------------------------- E7: running
+# ---------------------------------------------------------------- E2: switches and run-time inputs
 # E20001-E20029: inputs at run time
 INPUT_MISSING: Final = ErrorCode(
     "E20001", "input-missing", "input {name} ({type}) is not given",
@@ -568,6 +568,7 @@ INPUT_KIND: Final = ErrorCode(
     "give the value in the form the type asks for",
 )
 
+# ---------------------------------------------------------------- E7: running
 NO_KERNEL: Final = ErrorCode(
     "E70001", "no-kernel", "operator {op} cannot be run at opset {opset}",
     "Neither gerules nor onnx.reference has a kernel for it.",
