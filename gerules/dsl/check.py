@@ -194,7 +194,8 @@ def _check_devices(
         for engine in device.engines:
             operators.check_set(engine.ops, faults)
             if engine.where is not None:
-                check_expr(engine.where.test, _ENGINE_NAMES, names, faults)
+                attrs = operators.attributes(book.resolve(engine.ops))
+                check_expr(engine.where.test, {*NODE_NAMES, "x", *attrs}, names, faults)
         for ops in device.lacks:
             operators.check_set(ops, faults)
         for setting in device.settings:
@@ -217,7 +218,9 @@ def _check_devices(
             for name in (*(item.format for item in line.inputs), *line.outputs):
                 if not name.name[0].islower():
                     checker.check_format(name)
-            bound = {item.name for item in line.inputs if item.name}
+            ops = [line.ops.name] if isinstance(line.ops, Ident) else book.resolve(line.ops)
+            bound = {*NODE_NAMES, *operators.attributes(ops), *output_names(len(line.outputs))}
+            bound |= {item.name for item in line.inputs if item.name}
             for expr in (line.where.test if line.where else None, line.cost):
                 if expr is not None:
                     check_expr(expr, bound, names, faults)
@@ -244,8 +247,13 @@ def _ops_built(body: tuple[BuildLine | FoldLine, ...]) -> Iterator[Ident]:
                 stack += [arg for arg in build.args if isinstance(arg, BuildCall | BuildFunction)]
 
 
-_ENGINE_NAMES = frozenset({"op", "inputs", "outputs", "x", "y"})
-"""What the condition of an engine may ask about: operator, inputs, outputs, the first input and output."""
+NODE_NAMES: Final = frozenset({"op", "inputs", "outputs", "y"})
+"""What conditions of engines and kernels may ask about: operator, lists of values, the first output."""
+
+
+def output_names(n_outputs: int) -> Iterator[str]:
+    """Yield the names of a kernel's outputs in its condition: y0, y1, ..."""
+    return (f"y{place}" for place in range(n_outputs))
 
 
 def _undefined(name: Ident, known: Iterable[str], faults: Faults) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from gerules.dsl.book import RuleBook, SchemaSource, suggest
 from gerules.dsl.expressions import Ident
-from gerules.dsl.syntax import BuildCall, BuildFunction, Define, OpSet, PatternDef, PlainOp
+from gerules.dsl.syntax import Build, BuildCall, BuildFunction, BuildLine, Define, OpSet, PatternDef, PlainOp
 from gerules.errors import Faults, Span, table
 from gerules.ops.schema import ParamKind
 
@@ -43,6 +43,7 @@ class Operators:
         self.names: frozenset[str] = frozenset(schemas.names()) | frozenset(book.defines) | self._made
         # One lookup an operator, however many rules name it.
         self.shape = lru_cache(maxsize=None)(self._shape)
+        self.attributes_of = lru_cache(maxsize=None)(self._attributes_of)
 
     def _shape(self, name: str) -> Shape | None:
         if name in self._book.defines:
@@ -79,6 +80,28 @@ class Operators:
             known = [*self.names, *also]
             faults.add(table.UNKNOWN_OPERATOR, span=op.span, name=op.name, notes=suggest(op.name, known))
         return shape
+
+    def attributes(self, ops: Iterable[str]) -> frozenset[str]:
+        """Return the attributes that some of the operators have at some version, by name."""
+        return frozenset(name for op in ops for name in self.attributes_of(op))
+
+    def _attributes_of(self, op: str) -> frozenset[str]:
+        found: set[str] = set()
+        seen: set[str] = set()
+        pending = [op]
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            define = self._book.defines.get(name)
+            if define is not None:
+                found |= {param.name.name for param in define.params if param.default is not None}
+                pending += passed_on(define)
+                continue
+            versions = (self._schemas.get(name, opset) for opset in (None, *range(1, MAX_OPSET)))
+            found |= {attr for schema in versions if schema is not None for attr in schema.attrs}
+        return frozenset(found)
 
     def check_set(self, ops: OpSet, faults: Faults) -> None:
         """Record unknown operators and unknown named sets of a set expression."""
@@ -137,6 +160,32 @@ def check_call(
         if missing:
             reason = f"the attribute {missing[0]} must be given"
             faults.add(table.BAD_ARITY, span=span, op=op, reason=reason)
+
+
+def calls_of(build: Build) -> Iterator[BuildCall]:
+    """Yield the operators that a build line makes, outermost first."""
+    pending: list[object] = [build]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, BuildFunction):
+            item = item.call
+        if isinstance(item, BuildCall):
+            yield item
+            pending += item.args
+
+
+def passed_on(define: Define) -> set[str]:
+    """Return the operators that get the definition's `**attrs`."""
+    if define.rest_attrs is None:
+        return set()
+    name = define.rest_attrs.name
+    return {
+        call.op.name
+        for line in define.body
+        if isinstance(line, BuildLine)
+        for call in calls_of(line.build)
+        if isinstance(call.op, PlainOp) and any(rest.name == name for rest in call.rests)
+    }
 
 
 def _made_by_fn(book: RuleBook) -> frozenset[str]:

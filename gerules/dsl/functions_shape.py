@@ -32,7 +32,7 @@ from gerules.dsl.values import (
     raw_array,
     wide_array,
 )
-from gerules.ir import DType
+from gerules.ir import DType, c0_of
 
 _AXES: Final = {"NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN"}
 
@@ -67,6 +67,16 @@ def _nbytes(x: Value) -> Value:
         n_elements = math.prod(as_int(dim) for dim in x.shape)
         return as_dtype(x.dtype).size_bytes(n_elements)
     return raw_array(x).nbytes
+
+
+@builtin("shapes")
+def _dims(xs: Value, axis: Value) -> Value:
+    """The sizes of several values along one axis, as an array."""
+    place, sizes = as_int(axis, "the axis"), list[int]()
+    for item in as_items(xs, "the first argument"):
+        shape = as_shape(item, "every item")
+        sizes.append(as_int(shape[axis_in(place, len(shape))], "every size"))
+    return np.array(sizes, dtype=np.int64)
 
 
 @builtin("shapes")
@@ -301,6 +311,12 @@ def _dtype_min(dtype: Value) -> Value:
 def _dtype_max(dtype: Value) -> Value:
     """The largest finite number of an element type."""
     return dtype_limits(as_dtype(dtype, "the argument"))[1]
+
+
+@builtin("element types")
+def _c0(dtype: Value) -> Value:
+    """Elements in the innermost block of a format in blocks: 16 for f16, 32 for i8."""
+    return c0_of(as_dtype(dtype, "the argument"))
 
 
 @builtin("element types")

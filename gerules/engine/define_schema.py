@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from gerules.dsl import expr as dsl
+from gerules.dsl.book import SchemaSource
+from gerules.dsl.check_ops import calls_of, passed_on
 from gerules.dsl.expressions import Ref
-from gerules.dsl.syntax import Build, BuildCall, BuildFunction, BuildLine, Define, PlainOp
+from gerules.dsl.syntax import BuildLine, Define, PlainOp
 from gerules.engine.candidate import Refused
 from gerules.engine.constants import attr_of_value
 from gerules.ir import Attr, DType
@@ -25,14 +27,14 @@ def register_defines(defines: Iterable[Define], schemas: Schemas, scope: dsl.Sco
     names = {define.name.name for define in waiting}
     # A definition passes attributes on to operators that may be defined too: those first.
     while waiting:
-        ready = [item for item in waiting if not (_passed_on(item) & (names - {item.name.name}))] or waiting
+        ready = [item for item in waiting if not (passed_on(item) & (names - {item.name.name}))] or waiting
         for define in ready:
             schemas.define(schema_of_define(define, schemas, scope or dsl.Scope()))
             names.discard(define.name.name)
         waiting = [item for item in waiting if item.name.name in names]
 
 
-def schema_of_define(define: Define, schemas: Schemas, scope: dsl.Scope) -> OpSchema:
+def schema_of_define(define: Define, schemas: SchemaSource, scope: dsl.Scope) -> OpSchema:
     """Return the schema of one definition; `**a` accepts what the operators accept that it is passed to."""
     inputs = [
         Param(param.name.name, ParamKind.OPTIONAL if param.is_optional else ParamKind.REQUIRED)
@@ -42,7 +44,7 @@ def schema_of_define(define: Define, schemas: Schemas, scope: dsl.Scope) -> OpSc
     if define.rest_inputs is not None:
         inputs.append(Param(define.rest_inputs.name, ParamKind.VARIADIC, min_count=0))
     attrs: dict[str, AttrSpec] = {}
-    for op in sorted(_passed_on(define)):
+    for op in sorted(passed_on(define)):
         inner = schemas.get(op)
         attrs |= dict(inner.attrs) if inner is not None else {}
     for param in define.params:
@@ -69,10 +71,10 @@ def _kind(value: dsl.Value) -> str:
     return _KINDS.get(type(value), "")
 
 
-def _kind_in_use(define: Define, name: str, schemas: Schemas) -> str:
+def _kind_in_use(define: Define, name: str, schemas: SchemaSource) -> str:
     """The kind that an operator of the body has for a keyword to which the parameter is given as it is."""
     for line in define.body:
-        for call in _calls(line.build) if isinstance(line, BuildLine) else ():
+        for call in calls_of(line.build) if isinstance(line, BuildLine) else ():
             inner = schemas.get(call.op.name) if isinstance(call.op, PlainOp) else None
             for keyword, value in call.attrs if inner is not None else ():
                 if isinstance(value, Ref) and value.name == name and inner is not None:
@@ -80,27 +82,3 @@ def _kind_in_use(define: Define, name: str, schemas: Schemas) -> str:
                         return inner.attrs[keyword.name].kind
                     return "ints"  # a list that became an input: axes, shape, pads
     return ""
-
-
-def _passed_on(define: Define) -> set[str]:
-    """Operators that get the definition's `**attrs`."""
-    if define.rest_attrs is None:
-        return set()
-    found: set[str] = set()
-    for line in define.body:
-        if isinstance(line, BuildLine):
-            for call in _calls(line.build):
-                if isinstance(call.op, PlainOp) and any(r.name == define.rest_attrs.name for r in call.rests):
-                    found.add(call.op.name)
-    return found
-
-
-def _calls(build: Build) -> Iterator[BuildCall]:
-    pending: list[object] = [build]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, BuildFunction):
-            item = item.call
-        if isinstance(item, BuildCall):
-            yield item
-            pending += item.args

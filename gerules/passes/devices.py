@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 from gerules.dsl import FUNCTIONS, Function, RuleBook, RuleError, SchemaSource
 from gerules.dsl.book import suggest
@@ -14,9 +14,11 @@ from gerules.dsl.expr import Scope, evaluate, judge
 from gerules.dsl.expressions import Ident
 from gerules.dsl.selection import bases_of, resolve_params
 from gerules.dsl.syntax import Condition, OpSet
-from gerules.dsl.values import OpView, SymbolicDim, Value, ValueView
+from gerules.dsl.values import OpView, Value, ValueView
+from gerules.engine.define_schema import schema_of_define
+from gerules.engine.keywords import value_of_attr
 from gerules.errors import Faults, GerulesError, table
-from gerules.ir import Const, Format, ValueType
+from gerules.ir import Attr, Format, ValueType
 from gerules.ops import ParamKind
 from gerules.target import Device, Engine, FormatPort, Kernel, TargetError
 from gerules.target.device import NodeGuard, Number
@@ -82,6 +84,7 @@ class _Reader:
         self.chain = chain
         self.schemas = schemas
         self.faults = faults
+        self._defaults: dict[str, Mapping[str, Value]] = {}
         settings = {item.name.name: item.value for base in reversed(chain) for item in base.settings}
         try:
             params = resolve_params(book, settings, functions=functions)
@@ -173,6 +176,19 @@ class _Reader:
             cost = float(value)
         return Kernel(engine, ops, inputs, outputs, guard, cost)
 
+    def defaults(self, op: str) -> Mapping[str, Value]:
+        """Return what attributes of an operator are where a node does not give them; none without default."""
+        known = self._defaults.get(op)
+        if known is None:
+            schema, define = self.schemas.get(op), self.book.defines.get(op)
+            if schema is None and define is not None:
+                schema = schema_of_define(define, self.schemas, self.scope)
+            specs = () if schema is None else schema.attrs.values()
+            known = self._defaults[op] = {
+                spec.name: None if spec.default is None else value_of_attr(spec.default) for spec in specs
+            }
+        return known
+
     def ports(self, line: FormatLine) -> tuple[FormatPort, ...]:
         """Return the ports by position: those a line names, at the place the operator has them.
 
@@ -233,8 +249,8 @@ class _Reader:
 
     # ------------------------------------------------------------ conditions
     def engine_guard(self, condition: Condition) -> NodeGuard:
-        """Return a condition over `op`, `inputs`, `outputs`, `x` and `y` (the first of each)."""
-        scope = self.scope
+        """Return a condition over `op`, attributes, `inputs`, `outputs`, `x` and `y` (the first of each)."""
+        scope, defaults = self.scope, self.defaults
 
         def guard(
             op: str,
@@ -251,13 +267,16 @@ class _Reader:
                 "x": given[0] if given else None,
                 "y": made[0] if made else None,
             }
-            return judge(condition, scope.with_names(_with_attrs(names, attrs))).holds
+            return judge(condition, scope.with_names(_with_attrs(names, attrs, defaults(op)))).holds
 
         return guard
 
     def kernel_guard(self, condition: Condition, ports: Sequence[str]) -> NodeGuard:
-        """Return a condition over the names of the line's inputs, and attributes by name."""
-        scope = self.scope
+        """Return a condition over the names of the line's inputs, and attributes by name.
+
+        `inputs` and `outputs` are lists of all there are; `y`, `y0`, `y1` and so on are the outputs.
+        """
+        scope, defaults = self.scope, self.defaults
 
         def guard(
             op: str,
@@ -265,12 +284,19 @@ class _Reader:
             outputs: Sequence[ValueType],
             attrs: Mapping[str, object],
         ) -> bool:
-            names: dict[str, Value] = {"op": OpView(op), "y": _view(outputs[0], 0) if outputs else None}
+            given = tuple(_view(type, place) for place, type in enumerate(inputs))
+            made = tuple(_view(type, place) for place, type in enumerate(outputs))
+            names: dict[str, Value] = {f"y{place}": one for place, one in enumerate(made)}
             names |= {
-                name: _view(inputs[place] if place < len(inputs) else None, place)
-                for place, name in enumerate(ports)
+                "op": OpView(op),
+                "inputs": given,
+                "outputs": made,
+                "y": made[0] if made else None,
             }
-            return judge(condition, scope.with_names(_with_attrs(names, attrs))).holds
+            names |= {
+                name: given[place] if place < len(given) else None for place, name in enumerate(ports) if name
+            }
+            return judge(condition, scope.with_names(_with_attrs(names, attrs, defaults(op)))).holds
 
         return guard
 
@@ -279,15 +305,9 @@ def _view(type: ValueType | None, place: int) -> ValueView | None:
     return None if type is None else ValueView(-1 - place, f"input {place}", type)
 
 
-def _with_attrs(names: dict[str, Value], attrs: Mapping[str, object]) -> dict[str, Value]:
-    for name, value in attrs.items():
-        if name in names:
-            continue
-        if isinstance(value, bool | int | float | str | SymbolicDim):
-            names[name] = value
-        elif isinstance(value, Const):
-            names[name] = value.array
-        elif isinstance(value, tuple):
-            items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
-            names[name] = tuple(item for item in items if isinstance(item, int | float | str))
-    return names
+def _with_attrs(
+    names: dict[str, Value], attrs: Mapping[str, object], defaults: Mapping[str, Value]
+) -> dict[str, Value]:
+    """Add attributes by name; those that a node gives win over defaults, and values over both."""
+    given = {name: value_of_attr(cast("Attr", value)) for name, value in attrs.items()}
+    return {**defaults, **given, **names}

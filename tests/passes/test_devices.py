@@ -96,6 +96,43 @@ def test_conditions_are_callable() -> None:
     assert not guard("MatMul", [x.with_dtype(DType.F32)], [x], {})
 
 
+WHERE = """
+define ge::Concat(*xs, concat_dim = 1) -> y:
+    y = Concat(*xs, axis=concat_dim)
+device d:
+    engine e: {{ge::Concat, Split}} where op.name == "Split" or concat_dim >= 0
+formats on d.e:
+    ge::Concat(*: NC1HWC0) -> NC1HWC0 where {condition}
+    Split(input: ND, split?: ND) -> ND, ND where axis == 0 and y0.rank == 4 and y1.rank == 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "channels", "attrs", "want"),
+    [
+        ("concat_dim == 1 and dims(inputs[:-1], 1) % c0(y.dtype) == 0", (16, 32, 5), {}, True),
+        ("concat_dim == 1 and dims(inputs[:-1], 1) % c0(y.dtype) == 0", (16, 5, 32), {}, False),
+        ("concat_dim == 1 and y.rank == 4", (16, 16), {"concat_dim": 2}, False),
+        ('op.name == "ge::Concat" and len(outputs) == 1 and len(inputs) == 2', (1, 2), {}, True),
+    ],
+)
+def test_a_kernel_asks_about_every_input_the_outputs_and_attributes(
+    condition: str, channels: tuple[int, ...], attrs: dict[str, int], want: bool
+) -> None:
+    device = find_device(book(WHERE.format(condition=condition)), "d", schemas=SCHEMAS)
+    (kernel,) = device.kernels_of("ge::Concat")
+    inputs = [TensorType(DType.F16, (1, size, 4, 4)) for size in channels]
+    assert kernel.where is not None
+    assert kernel.where("ge::Concat", inputs, [inputs[0]], attrs) is want
+    (engine,) = device.engines
+    assert engine.where is not None
+    assert engine.where("ge::Concat", inputs, [inputs[0]], attrs)
+    (split,) = device.kernels_of("Split")
+    assert split.where is not None
+    assert split.where("Split", [inputs[0], None], inputs[:2], {})
+    assert not split.where("Split", [inputs[0], None], inputs[:2], {"axis": 1})
+
+
 def test_an_unknown_device_names_the_nearest() -> None:
     with pytest.raises(TargetError, match="did you mean child") as caught:
         find_device(book(TEXT), "chld", schemas=SCHEMAS)
