@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from gerules.backend.lower import CostOf, Lowering, lower_tasks
@@ -21,7 +20,6 @@ from gerules.backend.memory import (
     spread_offsets,
 )
 from gerules.backend.schedule import (
-    EngineRule,
     Schedule,
     StreamOptions,
     TaskGraph,
@@ -35,7 +33,6 @@ from gerules.backend.schedule import (
 )
 from gerules.errors import Faults, GerulesError, table
 from gerules.ir import Graph
-from gerules.target import Device
 
 _MOST_FLAWS: Final = 20
 """Flaws that are told; more help nobody."""
@@ -71,26 +68,6 @@ class Plans:
     def workspace_of(self, node: int) -> int | None:
         """Where the workspace of a node starts, or None when it has none."""
         return self.offsets.get(workspace_id(node))
-
-
-def stream_options(device: Device, *, is_single: bool = False, is_auto: bool = False) -> StreamOptions:
-    """Return how the engines of a device use streams.
-
-    Attached engines ride along, independent ones have streams of their own, all others have up to
-    `n_streams` each.
-    """
-    n_parallel = max(1, int(device.number("n_streams")))
-    rules: dict[str, EngineRule] = {}
-    for engine in device.engines:
-        if engine.is_attached:
-            rules[engine.name] = EngineRule("attach")
-        elif engine.is_independent:
-            rules[engine.name] = EngineRule("independent")
-        else:
-            rules[engine.name] = EngineRule("queue", n_parallel)
-    return StreamOptions(
-        MappingProxyType(rules), is_single, is_auto, max_streams=int(device.number("max_streams"))
-    )
 
 
 def make_plans(
