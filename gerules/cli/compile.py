@@ -64,9 +64,9 @@ def compile_command(
 
     \b
     Examples:
-      gerules compile resnet50.onnx -o resnet50.om --device ascend910b --precision fp16
-      gerules compile bert.onnx -o bert.om --input-shape ids=1,128 --disable fuse.attention
-      gerules compile model.onnx -o model.om --rules my_rules/ --dump stages/ --json
+      gerules compile resnet50.onnx -d ascend910b --precision fp16
+      gerules compile bert.onnx -o bert.om --input-shape ids=1,128
+      gerules compile model.onnx --rules my_rules/ --dump stages/ --json
     """
     from gerules.cli.compiling import compile_model, make_folder
     from gerules.report.stage_dump import dump_stages

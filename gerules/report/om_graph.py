@@ -395,4 +395,4 @@ def _marks(op: OmOp, has_streams: bool) -> Iterator[tuple[str, Attr]]:
     if any(_hides(desc) for desc in op.output_descs):
         yield "layout", layouts[0] if len(layouts) == 1 else layouts
     if not _WORD.fullmatch(op.type) and "::" not in op.type:
-        yield "type", op.type
+        yield "op_type", op.type

@@ -30,17 +30,16 @@ class Grid:
     title: str = ""
     notes: Sequence[str] = field(default_factory=tuple)
 
-    def __rich__(self) -> Group | Table:
-        table = make_table(self)
-        # Below the table and not its caption, which would be folded to the width of the table.
-        return Group(table, Text("\n".join(self.notes), "dim")) if self.notes else table
+    def __rich__(self) -> Group:
+        # Above and below the table and no part of it, which would fold them to its width.
+        title = [Text(self.title, "bold")] if self.title else []
+        notes = [Text(note, "dim") for note in self.notes]
+        return Group(*title, make_table(self), *notes)
 
 
 def make_table(grid: Grid) -> Table:
     """Return the columns and rows of a grid; texts are never taken for markup."""
     table = Table(
-        title=Text(grid.title, "bold") if grid.title else None,
-        title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         show_edge=False,
@@ -59,15 +58,9 @@ def make_table(grid: Grid) -> Table:
     return table
 
 
-def facts(pairs: Iterable[tuple[str, str]], title: str = "") -> Table:
+def facts(pairs: Iterable[tuple[str, str]]) -> Table:
     """Return names and values in two columns without a head."""
-    table = Table(
-        title=Text(title, "bold") if title else None,
-        title_justify="left",
-        box=None,
-        show_header=False,
-        pad_edge=False,
-    )
+    table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in pairs:
