@@ -98,6 +98,13 @@ class Executor:
         """The size of the arena."""
         return len(self._arena)
 
+    def storage_of(self, value: int) -> Array | None:
+        """Return the memory of a value of `graph` as the device would see it, in its storage shape.
+
+        A view: the next run, and later steps of this one, write to it. None for values on the heap.
+        """
+        return self._slots[value].storage
+
     def run(
         self,
         feeds: Mapping[str, object],

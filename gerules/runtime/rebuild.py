@@ -331,7 +331,9 @@ class _Scope:
         if not stored.flags.aligned:
             # The weights start anywhere in a file; products of unaligned matrices would copy them every time.
             stored = stored.copy()
-        return from_storage(stored, shape, type.format, type.dtype, groups=type.groups), stored
+        logical = from_storage(stored, shape, type.format, type.dtype, groups=type.groups)
+        # Taken apart once, here; products of matrices whose axes lie apart miss BLAS.
+        return (logical if logical.flags.c_contiguous else logical.copy()), stored
 
     def _bad(self, reason: str) -> None:
         self._faults.add(table.OM_BAD_GRAPH, graph=self._om.name, reason=reason)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import numpy as np
@@ -25,8 +24,8 @@ class Slot:
     """One value's place.
 
     `fixed` is the logical array where it always has the same memory: a constant, or a view of the arena
-    that numpy can express. Values in other formats are taken apart at each read and laid out at each
-    write.
+    whose elements lie in order. Values in other formats are taken apart at each read and laid out at
+    each write.
     """
 
     __slots__ = ("_arena", "fixed", "is_const", "item", "packed", "storage", "type")
@@ -123,7 +122,8 @@ def arena_slot(type: TensorType, arena: npt.NDArray[np.uint8], offset: int) -> S
     storage: npt.NDArray[Any] = region.view(type.dtype.numpy).reshape(type.storage_shape)
     slot.storage = storage
     logical = from_storage(storage, type.static_shape, type.format, type.dtype, groups=type.groups)
-    if math.prod(storage.shape) == 0 or np.may_share_memory(logical, storage):
+    # Products of matrices whose axes lie apart miss BLAS, so only what lies in order is used as it is.
+    if logical.flags.c_contiguous and (logical.size == 0 or np.may_share_memory(logical, storage)):
         slot.fixed = logical
     return slot
 

@@ -163,9 +163,6 @@ def _kernel(
     n_outputs = len(outputs)
     first = outputs[0] if outputs else None
     target = first.fixed if first is not None and not first.is_const else None
-    if target is not None and not target.flags.c_contiguous:
-        # Kernels may reshape the place they are given, which copies where the axes are permuted.
-        target = None
     rest = outputs[1:] if target is not None else outputs
 
     def write(results: Sequence[Array]) -> None:

@@ -98,3 +98,22 @@ def test_padding_is_zero_where_kernels_write_logical_values(book: RuleBook) -> N
     executor = Executor(read_om(b"".join(om_chunks(model))))
     x = np.random.default_rng(0).standard_normal((1, 3, 2, 2)).astype(np.float32)
     np.testing.assert_allclose(executor.run({"x": x}, poison=True)["w"], np.exp(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("format", ["NC1HWC0", "FRACTAL_NZ"])
+def test_element_wise_kernels_work_on_what_is_stored(format: str) -> None:
+    """Sigmoid makes padding 0.5, which a result that was laid out anew would not have."""
+    graph = parse_graph(
+        f'graph g:\n    opset "" 18\n    input x: f32[1, 3, 2, 2] @{format}\n'
+        f"    y: f32[1, 3, 2, 2] @{format} = Sigmoid(x)\n    z: f32[1, 3, 2, 2] @{format} = Add(y, y)\n"
+        f"    return y, z\n"
+    )
+    executor = Executor(emit(graph, make_plans(graph, {}), engines={}))
+    x = np.random.default_rng(0).standard_normal((1, 3, 2, 2)).astype(np.float32)
+    got = executor.run({"x": x}, poison=True)
+    np.testing.assert_allclose(got["y"], 1 / (1 + np.exp(-x)), rtol=1e-5)
+    np.testing.assert_allclose(got["z"], 2 / (1 + np.exp(-x)), rtol=1e-5)
+    y = next(value.id for value in executor.graph.values.values() if value.name == "y")
+    stored = executor.storage_of(y)
+    assert stored.shape == graph.type_of(graph.outputs[0]).storage_shape
+    assert np.count_nonzero(stored == 0.5) == stored.size - x.size
