@@ -21,7 +21,7 @@ def devices_command(rules: RulesOption = None, json: JsonOption = False, debug: 
     """
     from gerules.ops import Schemas
     from gerules.passes.devices import device_names, find_device
-    from gerules.report.device_list import describe_device, device_grid
+    from gerules.report.device_list import describe_device, device_grid, engine_grid
 
     book = load_book(rules)
     schemas = Schemas()
@@ -31,4 +31,4 @@ def devices_command(rules: RulesOption = None, json: JsonOption = False, debug: 
     if json:
         show_json({"devices": [row.as_json() for row in rows]})
     else:
-        show(device_grid(rows))
+        show(device_grid(rows), "", engine_grid(rows))

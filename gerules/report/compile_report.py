@@ -97,10 +97,10 @@ class CompileReport:
 
 
 def arena_text(peak_bytes: int, lower_bound_bytes: int) -> str:
-    """Return a peak beside its bound: `9.2 MiB, on the lower bound` or `..., 1.02 x the lower bound`.
+    """Return a peak beside its bound: `9.2 MiB, on the lower bound`, or how far above it.
 
     >>> arena_text(1024, 1024), arena_text(1100, 1000)
-    ('1.0 KiB, on the lower bound', '1.1 KiB, 1.100 x the lower bound')
+    ('1 KiB, on the lower bound', '1.1 KiB, 1.100 x the lower bound')
     """
     if peak_bytes <= lower_bound_bytes or not lower_bound_bytes:
         return f"{bytes_text(peak_bytes)}, on the lower bound"

@@ -88,7 +88,6 @@ def device_grid(rows: Sequence[DeviceRow]) -> Grid:
         Column("L1", "right"),
         Column("L2", "right"),
         Column("memory", "right"),
-        Column("engines (operators)"),
     )
     cells = [
         (
@@ -102,11 +101,20 @@ def device_grid(rows: Sequence[DeviceRow]) -> Grid:
             _size(row.l1_bytes),
             _size(row.l2_bytes),
             _size(row.memory_bytes),
-            "\n".join(f"{name} ({n_ops})" for name, n_ops in row.engines),
         )
         for row in rows
     ]
-    return Grid(columns, cells)
+    return Grid(columns, cells, "Devices")
+
+
+def engine_grid(rows: Sequence[DeviceRow]) -> Grid:
+    """Return how many operators each engine of each device has."""
+    names = list(dict.fromkeys(name for row in rows for name, _ in row.engines))
+    columns = (Column("engine", style="bold"), *(Column(row.name, "right") for row in rows))
+    counts = [dict(row.engines) for row in rows]
+    cells = [(name, *(str(one.get(name, "-")) for one in counts)) for name in names]
+    lacking = ("operators that it lacks", *(str(row.n_lacking) for row in rows))
+    return Grid(columns, [*cells, lacking], "Operators by engine")
 
 
 def _number(device: Device, name: str) -> float | None:

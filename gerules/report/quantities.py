@@ -10,15 +10,15 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 def bytes_text(size_bytes: int) -> str:
     """Return a size in the largest unit that keeps it above one.
 
-    >>> bytes_text(512), bytes_text(1536), bytes_text(-1)
-    ('512 B', '1.5 KiB', '-1 B')
+    >>> bytes_text(512), bytes_text(1536), bytes_text(1 << 20)
+    ('512 B', '1.5 KiB', '1 MiB')
     """
     if abs(size_bytes) < 1024:
         return f"{size_bytes} B"
     size, unit = float(size_bytes), 0
     while abs(size) >= 1024 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1
-    return f"{size:.1f} {_UNITS[unit]}"
+    return f"{size:.1f}".removesuffix(".0") + f" {_UNITS[unit]}"
 
 
 def time_text(took_us: float) -> str:

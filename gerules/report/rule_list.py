@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gerules.dsl import RuleBook, Selection
@@ -62,8 +62,7 @@ def rule_grid(rows: Sequence[RuleRow], title: str = "") -> Grid:
         Column("set"),
         Column("phase"),
         Column("on"),
-        Column("what it does, and why it is off"),
-        Column("GE's name"),
+        Column("what it does, what GE calls it, why it is off"),
     )
     cells = [
         (
@@ -71,15 +70,21 @@ def rule_grid(rows: Sequence[RuleRow], title: str = "") -> Grid:
             row.ruleset,
             ", ".join(row.phases) or "-",
             "off" if row.why_off else "on",
-            f"{row.doc}{' (inexact)' if row.is_inexact else ''}"
-            + (f"\noff: {row.why_off}" if row.why_off else ""),
-            ", ".join(row.aliases),
+            "\n".join(_about(row)),
         )
         for row in rows
     ]
     n_on = sum(1 for row in rows if not row.why_off)
     n_tests = sum(row.n_tests for row in rows)
     return Grid(columns, cells, title, (f"{len(rows)} rules, {n_on} of them on; {n_tests} tests",))
+
+
+def _about(row: RuleRow) -> Iterator[str]:
+    yield f"{row.doc} (inexact)" if row.is_inexact else row.doc
+    if row.aliases:
+        yield f"GE: {', '.join(row.aliases)}"
+    if row.why_off:
+        yield f"off: {row.why_off}"
 
 
 def _phases_by_set(book: RuleBook) -> dict[str, tuple[str, ...]]:

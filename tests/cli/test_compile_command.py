@@ -14,6 +14,7 @@ import gerules
 from gerules.backend.om import read_om
 from gerules.frontends import load_graph_text
 from gerules.pipeline import shipped_rules, stage_names
+from gerules.report.quantities import bytes_text
 from gerules.runtime.reference import evaluate
 from tests.cli.conftest import Run
 
@@ -27,7 +28,7 @@ def test_table_has_every_stage_and_the_sum(run: Run, model: Path, tmp_path: Path
     names = list(stage_names(shipped_rules()))
     assert stages[: len(names)] == names
     size = (tmp_path / "out.om").stat().st_size
-    assert f"out.om, {size / 1024:.1f} KiB" in result.stdout
+    assert f"out.om, {bytes_text(size)}\n" in result.stdout
     assert result.stderr == ""
     assert not any(line != line.rstrip() for line in lines)
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -28,11 +29,13 @@ def environment(**more: str) -> dict[str, str]:
     return kept | {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color"} | more
 
 
-def on_terminal(*arguments: object, env: dict[str, str], columns: int = 100) -> tuple[str, int]:
+def on_terminal(
+    *arguments: object, env: dict[str, str], columns: int = 100, program: Sequence[str] = PROGRAM
+) -> tuple[str, int]:
     """Run with stdout and stderr on a terminal; returns what it showed."""
     parent, child = pty.openpty()
     process = subprocess.Popen(
-        [*PROGRAM, *map(str, arguments)], stdin=child, stdout=child, stderr=child,
+        [*program, *map(str, arguments)], stdin=child, stdout=child, stderr=child,
         env=env | {"COLUMNS": str(columns)},
     )  # fmt: skip
     os.close(child)
@@ -106,15 +109,27 @@ def test_a_narrow_terminal_folds_names_and_never_cuts_them(tmp_path: Path) -> No
     assert name in piped.stdout
 
 
-def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
-    lines = "".join(f"    v{i} = Tanh({'x' if i == 0 else f'v{i - 1}'})\n" for i in range(3_000))
-    path = tmp_path / "long.graph"
-    path.write_text(f"graph long:\n    input x: f32[2]\n{lines}    return v2999\n", encoding="utf-8")
-    command = ("compile", path, "-o", tmp_path / "out.om")
-    shown, code = on_terminal(*command, env=environment())
-    assert code == 0 and "compiling long.graph" in shown
-    piped = subprocess.run([*PROGRAM, *map(str, command)], capture_output=True, env=environment(), check=True)
-    assert piped.stderr == b""
+PROGRESS = """
+import sys, time
+from gerules.cli import progress
+progress._PATIENCE_S = float(sys.argv[1])
+with progress.Steps("rechnen", 2, is_quiet=sys.argv[2] == "quiet") as steps:
+    steps.begin("eins")
+    time.sleep(0.6)
+print("fertig")
+"""
+
+
+@pytest.mark.parametrize(
+    ("patience_s", "how", "is_shown"), [("0.0", "loud", True), ("60", "loud", False), ("0.0", "quiet", False)]
+)
+def test_progress_is_for_terminals_and_for_what_takes_long(patience_s: str, how: str, is_shown: bool) -> None:
+    program = [sys.executable, "-c", PROGRESS]
+    shown, code = on_terminal(patience_s, how, env=environment(), program=program)
+    assert code == 0 and "fertig" in shown
+    assert ("rechnen: eins" in shown) == is_shown
+    piped = subprocess.run([*program, patience_s, how], capture_output=True, env=environment(), check=True)
+    assert piped.stderr == b"" and piped.stdout == b"fertig\n"
 
 
 def test_an_encoding_without_our_letters_is_no_crash(model: Path) -> None:

@@ -29,9 +29,10 @@ rule never in own "Only on a device with wings":
 
 LISTED = """\
 Rules for host
-rule    set   phase   on    what it does, and why it is off   GE's name
-─────────────────────────────────────────────────────────────────────────────
-twice   own   -       on    Negating twice does nothing       TwiceFusionPass
+rule    set   phase   on    what it does, what GE calls it, why it is off
+─────────────────────────────────────────────────────────────────────────
+twice   own   -       on    Negating twice does nothing
+                            GE: TwiceFusionPass
 never   own   -       off   Only on a device with wings
                             off: the device has no wings
 2 rules, 1 of them on; 1 tests

@@ -138,8 +138,8 @@ def test_stages_tell_what_they_counted() -> None:
         ("4 -> 6", "fp16, 4 lowered, 0 kept, 2 Casts, 1 constant beyond the range"),
         ("6 -> 7", "1 TransData"),
         ("7", "1 cluster, cube 5, host 2"),
-        ("7", "2 streams, 1 event, arena 2.0 KiB, 2.000 x the lower bound, 3 in place"),
-        ("7", "weights 4.0 KiB, .om 4.9 KiB"),
+        ("7", "2 streams, 1 event, arena 2 KiB, 2.000 x the lower bound, 3 in place"),
+        ("7", "weights 4 KiB, .om 4.9 KiB"),
     ]
     assert dict(report.facts())["rewrites"] == "4 by 2 rules"
     assert dict(report.facts())["written"] == "net.om, 4.9 KiB"
