@@ -30,9 +30,13 @@ TWO_ENGINES = StreamOptions(rules={"b": EngineRule(max_parallel=2)})
 
 
 def compile_graph(
-    graph: Graph, *, engines: dict[int, str] | None = None, streams: StreamOptions | None = None
+    graph: Graph,
+    *,
+    engines: dict[int, str] | None = None,
+    streams: StreamOptions | None = None,
+    **options: bool,
 ) -> tuple[OmModel, Plans]:
-    plans = make_plans(graph, engines or {}, streams=streams)
+    plans = make_plans(graph, engines or {}, streams=streams, **options)
     return emit(graph, plans, engines=engines or {}, schemas=SCHEMAS), plans
 
 
@@ -45,7 +49,8 @@ def reload(model: OmModel) -> OmModel:
 def test_random_graphs_run_as_they_mean(case: tuple[Graph, Feeds], data: st.DataObject) -> None:
     graph, feeds = case
     engines = {node: data.draw(st.sampled_from("abc")) for node in graph.nodes}
-    model, plans = compile_graph(graph, engines=engines, streams=TWO_ENGINES)
+    options = {name: data.draw(st.booleans()) for name in ("keeps_ports", "keeps_order")}
+    model, plans = compile_graph(graph, engines=engines, streams=TWO_ENGINES, **options)
     executor = Executor(reload(model))
     want = evaluate(graph, feeds)
     for how in ({"poison": True}, {"threads": True}, {}):
