@@ -22,8 +22,8 @@ from gerules.runtime.executor import Executor, OpTime, load_om
 from gerules.runtime.kernels import RunError
 from gerules.runtime.reference import evaluate
 from tests.models.oracle import assert_close
-from tests.runtime.onnx_cases import assert_wanted, model_cases
 from tests.runtime.drawn_graphs import SCHEMAS, Feeds, graphs
+from tests.runtime.onnx_cases import assert_wanted, model_cases
 from tests.runtime.test_reference import MODELS, RANDOM, SMALL, zoo_feeds
 
 TWO_ENGINES = StreamOptions(rules={"b": EngineRule(max_parallel=2)})
