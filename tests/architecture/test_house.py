@@ -76,11 +76,10 @@ def test_every_package_is_one() -> None:
     assert [name_of(path) for path in PACKAGES if not (path / "__init__.py").is_file()] == []
 
 
-def test_no_two_files_of_the_tests_share_a_name() -> None:
-    # Test folders are no packages, so that names are all that tells their modules apart: with two files of
-    # one name the suite as a whole cannot be collected, though each folder alone can.
-    names = Counter(path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py")
-    assert sorted(name for name, n in names.items() if n > 1) == []
+def test_every_folder_of_tests_is_a_package() -> None:
+    # Otherwise two files of one name in different folders cannot be collected together.
+    folders = {path.parent for path in (ROOT / "tests").rglob("*.py")}
+    assert [name_of(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
 
 
 def test_rule_files_say_their_subject_in_their_first_line() -> None:

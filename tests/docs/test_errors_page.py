@@ -7,8 +7,8 @@ import runpy
 from pathlib import Path
 
 import pytest
-from engine_run import apply_rules
-from pages import DOCS, Block, blocks_of, generator, load_block
+from tests.docs.engine_run import apply_rules
+from tests.docs.pages import DOCS, Block, blocks_of, generator, load_block
 
 from gerules.dsl.selection import resolve_params
 from gerules.errors import TABLE, Diagnostic, GerulesError, Source

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from engine_run import apply_rules, meaning_of
-from pages import DOCS, PAGES, Block, blocks_of, load_block
+from tests.docs.engine_run import apply_rules, meaning_of
+from tests.docs.pages import DOCS, PAGES, Block, blocks_of, load_block
 
 from gerules.dsl import RuleBook, load_rules
 from gerules.dsl.functions import ATTRIBUTES, METHODS, documented

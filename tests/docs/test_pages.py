@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from pages import DOCS, PAGES, generator
+from tests.docs.pages import DOCS, PAGES, generator
 
 import gerules
 from gerules.backend.om.header import PartitionType

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from graphs import Maker
+from tests.engine.graphs import Maker
 
 from gerules.dsl import syntax as s
 from gerules.dsl.book import RuleBook
@@ -68,7 +68,8 @@ class Instance:
                 self.values[name] = None
                 continue
             (dtype,) = item.type.dtypes or {DType.F32}
-            shape = tuple(dim.size for dim in item.type.dims or ())
+            # A dimension known by name has some size when it runs.
+            shape = tuple(getattr(dim, "size", 3) for dim in item.type.dims or ())
             low, high = (item.low, item.high) if item.low is not None else (-1.0, 1.0)
             if dtype.is_float:
                 array = self.rng.uniform(low, high, shape)
@@ -126,6 +127,8 @@ class Instance:
     # ------------------------------------------------------------ patterns
     def _line(self, line: s.MatchLine, frame: PatternGraph, names: dict[str, int | None]) -> list[int]:
         wanted = [t.name for t in line.targets if isinstance(t, s.Target)]
+        # A list of outputs stands for two.
+        wanted += [f"{t.name} {i}" for t in line.targets if isinstance(t, s.RestTargets) for i in range(2)]
         if all(name in names for name in wanted):
             return [names[name] for name in wanted if names[name] is not None]
         if len(wanted) > 1:

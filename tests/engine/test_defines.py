@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphs import Maker, book_of, context_of, evaluate, ops, schemas_of
+from tests.engine.graphs import Maker, book_of, context_of, evaluate, ops, schemas_of
 
 from gerules.dsl.tree import RuleError
 from gerules.engine.define import define_extra, expand_define, make_infer
@@ -33,6 +33,21 @@ define ge::Sum(*xs, scale = 1) -> y:
     y = Mul(Sum(*xs), scale)
 define ge::Loop(x) -> y:
     y = ge::Loop(x)
+define ge::Parts(x, sizes?, along = 0, n = none) -> *ys:
+    *ys = Split(x, sizes, axis=along, num_outputs=n)
+define ge::FirstAndRest(x) -> first, *rest:
+    first = Relu(x)
+    *rest = Split(x, axis=0, num_outputs=2)
+define ge::Plus(a, b) -> y:
+    y = Add(a, b)
+define ge::Most(a, b) -> y:
+    y = Max(b, a)
+define ge::Minus(a, b) -> y:
+    y = Sub(a, b)
+define ge::PlusTwice(a, b) -> y:
+    y = Add(a, Add(b, b))
+define ge::PlusOne(a, b) -> y:
+    y = Add(a, 1)
 """
 BOOK = book_of(TEXT)
 
@@ -78,6 +93,47 @@ def test_several_results_and_variadic_inputs():
     assert ops(graph) == ["Sum", "Mul"]
 
 
+@pytest.mark.parametrize("n_outputs", [1, 2, 3])
+def test_as_many_results_as_the_node_has(n_outputs):
+    graph = expand("ge::Parts", [(2, 6)], {"along": 1, "n": n_outputs}, n_outputs)
+    assert not broken_invariants(graph)
+    assert [graph.type_of(v).shape for v in graph.outputs] == [(2, 6 // n_outputs)] * n_outputs
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    for got, want in zip(evaluate(graph, {"x": x}), np.split(x, n_outputs, axis=1), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_named_results_stand_before_those_with_a_star():
+    graph = expand("ge::FirstAndRest", [(4, 3)], n_outputs=3)
+    assert [graph.type_of(v).shape for v in graph.outputs] == [(4, 3), (2, 3), (2, 3)]
+    (first, *rest) = schemas_of(BOOK).get("ge::FirstAndRest").outputs
+    assert first.kind is ParamKind.REQUIRED and [p.kind for p in rest] == [ParamKind.VARIADIC]
+
+
+def test_a_node_with_another_number_of_outputs_is_a_fault():
+    with pytest.raises(RuleError) as caught:
+        expand("ge::FirstAndRest", [(4, 3)], n_outputs=4)
+    assert caught.value.code == "E40038"
+
+
+@pytest.mark.parametrize(
+    ("op", "commutes"),
+    [("Plus", True), ("Most", True), ("Minus", False), ("PlusTwice", False), ("PlusOne", False)],
+)
+def test_another_name_for_an_operator_commutes_as_it_does(op, commutes):
+    assert schemas_of(BOOK).get(f"ge::{op}").is_commutative is commutes
+
+
+def test_patterns_over_defined_operators_commute():
+    from tests.engine.graphs import run
+
+    text = TEXT + "rule r in s: ge::Plus(Neg(x), y) => Sub(y, x)\n"
+    m = Maker(schemas=schemas_of(BOOK))
+    x, y = m.input("x", 2), m.input("y", 2)
+    after, _ = run(text, m.graph(m.op("ge::Plus", y, m.op("Neg", x))))
+    assert ops(after) == ["Sub"]
+
+
 def test_definitions_inside_definitions_are_inferred_through():
     graph = expand("ge::Twice", [(2, 8)])
     assert graph.type_of(graph.outputs[0]).shape == (2, 2)
@@ -99,7 +155,7 @@ def test_what_does_not_fit_is_a_fault(op, inputs):
 
 
 def test_rules_build_defined_operators_with_types():
-    from graphs import run
+    from tests.engine.graphs import run
 
     text = TEXT + "rule r in s: Relu(Conv(x, W, B?, **a)) => ge::ConvAct(x, W, B, **a)\n"
     m = Maker()

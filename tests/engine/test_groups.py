@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from graphs import Maker, book_of, evaluate, ops, run
+from tests.engine.graphs import Maker, book_of, evaluate, ops, run
 
 from gerules.ir import DType
 
@@ -229,3 +229,36 @@ class TestChains:
             run(text, graph)
             took[n] = perf_counter() - started
         assert took[4000] < 24 * took[500]
+
+
+SHARE = """
+rule share in s:
+    match:
+        many 2..8:
+            y = Tanh(x)
+            same x
+    rewrite:
+        t = Tanh(x)
+        *y = t
+"""
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_one_value_takes_the_place_of_a_whole_group(n: int):
+    m = Maker()
+    x = m.input("x", 3)
+    before = m.graph(*[m.op("Relu", m.op("Tanh", x)) for _ in range(n)])
+    after, _ = run(SHARE, before)
+    assert sorted(ops(after)) == ["Relu"] * n + ["Tanh"]
+    same(before, after, {"x": RNG.random(3, np.float32)})
+
+
+def test_members_that_are_graph_outputs_keep_their_names():
+    m = Maker()
+    x = m.input("x", 3)
+    values = [m.op("Tanh", x, name=f"t{i}") for i in range(3)]
+    before = m.graph(values[0], m.op("Relu", values[1]), values[2])
+    after, _ = run(SHARE, before)
+    assert [after.values[v].name for v in after.outputs] == [before.values[v].name for v in before.outputs]
+    assert ops(after).count("Tanh") == 1
+    same(before, after, {"x": RNG.random(3, np.float32)})

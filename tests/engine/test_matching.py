@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphs import Maker, evaluate, ops, run
+from tests.engine.graphs import Maker, evaluate, ops, run
 
 from gerules.dsl.tree import RuleError
 from gerules.ir import DType

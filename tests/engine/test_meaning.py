@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from graphs import Maker, book_of, evaluate, run
+from tests.engine.graphs import Maker, book_of, evaluate, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

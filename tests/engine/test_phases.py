@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from graphs import SCHEMAS, Maker, book_of, context_of, ops
+from tests.engine.graphs import SCHEMAS, Maker, book_of, context_of, ops
 
 from gerules.dsl.selection import Environment, select_rules
 from gerules.dsl.tree import RuleError

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from graphs import Maker, book_of, evaluate, ops, run
+from tests.engine.graphs import Maker, book_of, evaluate, ops, run
 
 from gerules.dsl.tree import RuleError
 from gerules.ir import DType
@@ -157,7 +157,7 @@ rule pair in s:
         assert trace.rules["pair"].applications == 0
 
     def test_effects_are_not_dropped(self):
-        from graphs import context_of
+        from tests.engine.graphs import context_of
 
         text = "rule r in s: Relu(Tanh(x)) => Neg(x)\n"
         m = Maker()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graphs import context_of, evaluate, run, schemas_of
-from instances import instances, opset_of
+from tests.engine.graphs import context_of, evaluate, run, schemas_of
+from tests.engine.instances import instances, opset_of
 
 from gerules.dsl.load import load_rules
 from gerules.dsl.tree import RuleError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gerules.runtime.executor import Executor, load_om
 
 import gerules
 from bench import zoo
+from gerules.runtime.executor import load_om
 from tests.models.catalogue import find
 from tests.models.oracle import assert_close, ort_outputs
 
@@ -35,7 +35,7 @@ def test_a_compiled_model_equals_the_original(
     assert plan.peak_bytes >= plan.lower_bound_bytes
     out = tmp_path / "m.om"
     model.save(out)
-    got = Executor(load_om(out), poison=True).run(feeds)
+    got = load_om(out).run(feeds, poison=True)
     assert got.keys() == want.keys()
     for key in want:
         assert_close(got[key], want[key], rtol)

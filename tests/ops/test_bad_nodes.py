@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from node_models import graph_of, node_tests
+from tests.ops.node_models import graph_of, node_tests
 
 from gerules.ir import (
     Attr,

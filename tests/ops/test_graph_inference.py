@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx.parser
 import pytest
-from node_models import graph_of
+from tests.ops.node_models import graph_of
 
 from gerules.ir import (
     Attr,

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnx.shape_inference
 import pytest
-from node_models import SCHEMAS, NodeTest, graph_of, node_tests, op_of
+from tests.ops.node_models import SCHEMAS, NodeTest, graph_of, node_tests, op_of
 from onnx import numpy_helper
 
 from gerules.ir import Const, DType, Graph, GraphEditor, SequenceType, TensorType, ValueType, dtype_of, unify

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import networkx as nx
-from graphs import happens_before, task_graphs
+from tests.backend.schedule.graphs import happens_before, task_graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

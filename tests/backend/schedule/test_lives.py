@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from graphs import happens_before, stream_options, task_graphs
+from tests.backend.schedule.graphs import happens_before, stream_options, task_graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from graphs import task_graphs
+from tests.backend.schedule.graphs import task_graphs
 from hypothesis import given, settings
 
 from gerules.backend.memory import lower_bound

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from onnxruntime_node import run_onnxruntime
+from tests.runtime.kernels.onnxruntime_node import run_onnxruntime
 
 from gerules.ir import Attr
 from gerules.runtime.kernels import Array, run_kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from node_cases import NodeCase, assert_close, node_cases
+from tests.runtime.kernels.node_cases import NodeCase, assert_close, node_cases
 
 from gerules.runtime.kernels import KERNELS
 

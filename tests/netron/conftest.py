@@ -1,8 +1,0 @@
-"""Puts the checkout on the import path, for `tests.netron.viewer`."""
-
-import sys
-from pathlib import Path
-
-_ROOT = str(Path(__file__).parents[2])
-if _ROOT not in sys.path:
-    sys.path.insert(0, _ROOT)
