@@ -93,6 +93,8 @@ def _feed(
     bounds = options.feeds.get(name)
     if type.dtype is DType.BOOL:
         return random.integers(0, 2, shape).astype(np.bool_)
+    if type.dtype is DType.STRING:
+        return np.array([str(item) for item in random.integers(0, 9, shape).reshape(-1)], object).reshape(shape)
     if type.dtype.is_integer:
         low, high = bounds or ((0, 9) if type.dtype.value.startswith("u") else (-9, 9))
         return random.integers(int(low), int(high) + 1, shape).astype(type.dtype.numpy)
