@@ -134,8 +134,9 @@ def _check_defines(book: RuleBook, checker: RuleChecker) -> None:
         for param in define.params:
             if param.default is not None:
                 check_expr(param.default, (), checker.names, checker.faults)
-        built = checker.check_body(inputs, attrs, define.body, define.rest_attrs, define.rest_inputs)
-        for item in define.results:
+        built = checker.check_body(inputs, attrs, define)
+        rest = () if define.rest_results is None else (define.rest_results,)
+        for item in (*define.results, *rest):
             if item.name not in built:
                 _undefined(item, built, checker.faults)
         needs[name] = [op for op in _ops_built(define.body) if op.name in book.defines]
@@ -215,8 +216,8 @@ def _check_devices(
                 operators.check_known(line.ops, faults)
             else:
                 operators.check_set(line.ops, faults)
-            for name in (*(item.format for item in line.inputs), *line.outputs):
-                if not name.name[0].islower():
+            for name in (*(item.format for item in line.inputs), *line.outputs, line.rest_outputs):
+                if name is not None and not name.name[0].islower():
                     checker.check_format(name)
             ops = [line.ops.name] if isinstance(line.ops, Ident) else book.resolve(line.ops)
             bound = {*NODE_NAMES, *operators.attributes(ops), *output_names(len(line.outputs))}

@@ -213,7 +213,7 @@ def _shape_of_define(define: Define) -> Shape:
         names,
         sum(1 for param in inputs if not param.is_optional),
         None if define.rest_inputs is not None else len(names),
-        len(define.results),
+        None if define.rest_results is not None else len(define.results),
         None if define.rest_attrs is not None else attrs,
         frozenset(),
     )

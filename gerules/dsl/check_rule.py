@@ -24,6 +24,7 @@ from gerules.dsl.syntax import (
     CaptureAttr,
     ChainOp,
     Condition,
+    Define,
     DimName,
     DimSeq,
     FoldLine,
@@ -462,11 +463,11 @@ class RuleChecker:
         self,
         inputs: Iterable[Ident],
         attrs: Iterable[Ident],
-        body: Sequence[BuildLine | FoldLine],
-        rest: Ident | None,
-        rest_inputs: Ident | None,
+        define: Define,
     ) -> set[str]:
         """Check the body of a `define`; returns the names it makes."""
+        rest, rest_inputs = define.rest_attrs, define.rest_inputs
+        many = None if define.rest_results is None else define.rest_results.name
         bindings = Bindings()
         for name in inputs:
             bindings.bind(name.name, Kind.LEAF, name.span)
@@ -477,12 +478,17 @@ class RuleChecker:
         if rest_inputs is not None:
             bindings.bind(rest_inputs.name, Kind.LIST, rest_inputs.span)
         built: set[str] = set()
-        for line in body:
+        for line in define.body:
             if isinstance(line, FoldLine):
                 self._step(line, bindings)
                 continue
             self._build(line, bindings, built, (), set())
             for target in line.targets:
+                if isinstance(target, RestTargets) and target.name != many:
+                    reason = "only the result that has a star after `->` can be many values"
+                    self._bad_name(target.span, target.name, reason)
+                elif isinstance(target, Target) and target.name == many:
+                    self._bad_name(target.span, target.name, f"it is many values; write `*{many}`")
                 if target.name in built or target.name in bindings.kinds:
                     self._bad_name(
                         target.span, target.name, "it is bound already; give the second one another name"

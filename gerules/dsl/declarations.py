@@ -160,11 +160,15 @@ class FormatInput(Syntax):
 
 @dataclass(frozen=True, slots=True)
 class FormatLine(Syntax):
-    """One kernel variant: an operator (or a set of them), the formats it takes and gives, its cost factor."""
+    """One kernel variant: an operator (or a set of them), the formats it takes and gives, its cost factor.
+
+    `rest_outputs` is the format of every output after `outputs`, where the line says `*: FORMAT`.
+    """
 
     ops: Ident | OpSet
     inputs: tuple[FormatInput, ...]
     outputs: tuple[Ident, ...]
+    rest_outputs: Ident | None
     where: Condition | None
     cost: Expr | None
 

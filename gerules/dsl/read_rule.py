@@ -370,6 +370,8 @@ def read_define(reader: Reader, tree: Tree[Token]) -> Define:
     params: list[DefineParam] = []
     rest_inputs: Ident | None = None
     rest_attrs: Ident | None = None
+    results: list[Ident] = []
+    rest_results: Ident | None = None
     body: list[BuildLine | FoldLine] = []
     for part in trees(rest):
         match part.data:
@@ -387,6 +389,15 @@ def read_define(reader: Reader, tree: Tree[Token]) -> Define:
                 rest_inputs = reader.ident(kids(part)[0])
             case "dformal_attrs":
                 rest_attrs = reader.ident(kids(part)[0])
+            case "dresult_one" | "dresult_rest":
+                result = reader.ident(kids(part)[0])
+                if rest_results is not None:
+                    reason = "the result with a star takes all outputs that follow"
+                    reader.misplaced(result.span, result.name, reason, "put it first")
+                elif part.data == "dresult_rest":
+                    rest_results = result
+                else:
+                    results.append(result)
             case "fold_sec":
                 body += read_folds(reader, part)
             case _:
@@ -397,7 +408,8 @@ def read_define(reader: Reader, tree: Tree[Token]) -> Define:
         tuple(params),
         rest_inputs,
         rest_attrs,
-        _names(reader, rest),
+        tuple(results),
+        rest_results,
         tuple(body),
     )
 

@@ -519,13 +519,17 @@ class DefineParam(Syntax):
 
 @dataclass(frozen=True, slots=True)
 class Define(Syntax):
-    """`define ge::Op(params, *rest, **attrs) -> results:`, what an operator computes."""
+    """`define ge::Op(params, *rest, **attrs) -> results, *rest:`, what an operator computes.
+
+    `rest_results` stands for all outputs of a node after `results`.
+    """
 
     name: Ident
     params: tuple[DefineParam, ...]
     rest_inputs: Ident | None
     rest_attrs: Ident | None
     results: tuple[Ident, ...]
+    rest_results: Ident | None
     body: tuple[BuildLine | FoldLine, ...]
 
 

@@ -268,9 +268,19 @@ def _format_line(reader: Reader, tree: Tree[Token]) -> FormatLine:
     # `_@SET` keeps the anonymous token `_` out of the tree; an operator name stays a token.
     ops = reader.ident(op) if isinstance(op, Token) else read_opset(reader, trees(kids(need_tree(op)))[-1])
     inputs: list[FormatInput] = []
+    outputs: list[Ident] = []
+    rest: Ident | None = None
     for part in trees(middle):
         span, parts = reader.span(part), kids(part)
-        if part.data == "fmt_rest":
+        if part.data in {"fmt_out_one", "fmt_out_rest"}:
+            layout = reader.ident(parts[0])
+            if rest is not None:
+                reader.misplaced(span, "this output", "`*` stands for all outputs that follow", "remove it")
+            elif part.data == "fmt_out_rest":
+                rest = layout
+            else:
+                outputs.append(layout)
+        elif part.data == "fmt_rest":
             inputs.append(FormatInput(span, "", reader.ident(parts[0]), is_rest=True))
         else:
             name, mark, layout = parts
@@ -279,7 +289,8 @@ def _format_line(reader: Reader, tree: Tree[Token]) -> FormatLine:
         reader.line(tree),
         ops,
         tuple(inputs),
-        reader.idents(tokens(middle)),
+        tuple(outputs),
+        rest,
         None if where is None else read_condition(reader, where),
         None if cost is None else read_expr(reader, cost),
     )

@@ -86,6 +86,11 @@ class Builder:
             wanted.append(value)
             names.append((target.name, len(wanted) - 1))
         found = self._build(line.build, wanted)
+        if isinstance(line.build, BuildRef) and any(isinstance(one, RestTargets) for one in line.targets):
+            # `*y = t`: every member of the group has this one value.
+            found = [*found] * len(wanted)
+            self._forward_all(wanted, found[0] if found else None)
+            return
         for name, place in names:
             result = found[place] if place < len(found) else None
             if name != ANY:
@@ -111,6 +116,20 @@ class Builder:
             items = cast("Sequence[object]", found)
             return [item for item in items if isinstance(item, int)]
         return None
+
+    def _forward_all(self, group: Sequence[int | None], new: int | None) -> None:
+        """Forward a group to one value; a second graph output keeps its name on a copy of the value."""
+        taken = False
+        for old in group:
+            if old is None or old == new:
+                continue
+            is_output = self.candidate.site.editor.is_output(old) and old in self.candidate.replaced
+            if is_output and taken and new is not None:
+                new = self.candidate.forward.get(new, new)
+                self.candidate.add(self._node("Identity", [new], [old], {}), self.infer)
+                continue
+            taken |= is_output
+            self._forward(old, new)
 
     def _forward(self, old: int, new: int | None) -> None:
         candidate, editor = self.candidate, self.candidate.site.editor

@@ -88,6 +88,11 @@ def expand_define(
     match = Match(len(slots))
     match.slots[:] = slots
     candidate = Candidate(site, {}, ())
+    if define.rest_results is not None:
+        name = define.rest_results.name
+        n_rest = max(0, len(node.outputs) - len(define.results))
+        scope.slots[name], scope.kinds[name] = len(match.slots), Kind.VALUES
+        match.slots.append([candidate.fresh_value(name) for _ in range(n_rest)])
     builder = Builder(candidate, _as_rule(define, ()), scope, match, evaluator, infer, node.origin, ())
     try:
         for step in define.body:
@@ -97,6 +102,8 @@ def expand_define(
                 builder.rule = _as_rule(define, (step,))
                 builder.run()
         results = [_result(builder, name.name) for name in define.results]
+        if define.rest_results is not None:
+            results += _results(builder, define.rest_results.name)
     except (Refused, Reject) as error:
         raise RuleError(
             table.BAD_DEFINE, span=define.name.span, place=node.name, op=node.op, reason=str(error)
@@ -251,6 +258,13 @@ def _result(builder: Builder, name: str) -> int:
     if isinstance(bound, int):
         return bound
     raise Refused(f"{name} has no value")
+
+
+def _results(builder: Builder, name: str) -> tuple[int, ...]:
+    found = builder.made.get(name)
+    if not isinstance(found, tuple):
+        raise Refused(f"{name} has no values")
+    return found
 
 
 def _produced(value: int, editor: GraphEditor) -> int:

@@ -8,7 +8,7 @@ from gerules.dsl import expr as dsl
 from gerules.dsl.book import SchemaSource
 from gerules.dsl.check_ops import calls_of, passed_on
 from gerules.dsl.expressions import Ref
-from gerules.dsl.syntax import BuildLine, Define, PlainOp
+from gerules.dsl.syntax import BuildCall, BuildLine, BuildRef, Define, PlainOp
 from gerules.engine.candidate import Refused
 from gerules.engine.constants import attr_of_value
 from gerules.ir import Attr, DType
@@ -54,8 +54,33 @@ def schema_of_define(define: Define, schemas: SchemaSource, scope: dsl.Scope) ->
         value = dsl.evaluate(param.default, scope)
         kind = _kind(value) or _kind_in_use(define, name, schemas)
         attrs[name] = AttrSpec(name, kind, None if value is None else _attr(value, name))
-    outputs = tuple(Param(name.name) for name in define.results)
-    return OpSchema(define.name.name, 1, tuple(inputs), outputs, attrs)
+    outputs = [Param(name.name) for name in define.results]
+    if define.rest_results is not None:
+        outputs.append(Param(define.rest_results.name, ParamKind.VARIADIC))
+    twin = _twin(define, schemas)
+    return OpSchema(
+        define.name.name,
+        1,
+        tuple(inputs),
+        tuple(outputs),
+        attrs,
+        is_commutative=twin is not None and twin.is_commutative,
+        is_associative=twin is not None and twin.is_associative,
+    )
+
+
+def _twin(define: Define, schemas: SchemaSource) -> OpSchema | None:
+    """The operator that a definition is another name of: one call with all its inputs."""
+    if len(define.body) != 1 or len(define.results) != 1 or define.rest_results or define.rest_inputs:
+        return None
+    line, inputs = define.body[0], [param.name.name for param in define.params if param.default is None]
+    if not isinstance(line, BuildLine) or not isinstance(line.build, BuildCall) or len(line.targets) != 1:
+        return None
+    call = line.build
+    args = [arg.name for arg in call.args if isinstance(arg, BuildRef)]
+    if not isinstance(call.op, PlainOp) or len(args) != len(call.args) or sorted(args) != sorted(inputs):
+        return None
+    return schemas.get(call.op.name)
 
 
 def _attr(value: dsl.Value, name: str) -> Attr | None:

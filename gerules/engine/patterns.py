@@ -182,7 +182,8 @@ class PatternCompiler:
                 check = compile_type(target.type, frame.scope.slots, self.site)
                 links.append(ignored(source, False, [check], self.n_calls, target.span))
             bound.add(target.name)
-        if isinstance(line.pattern, CallPattern) and len(line.targets) > 1:
+        has_rest = isinstance(line.targets[-1], RestTargets)
+        if isinstance(line.pattern, CallPattern) and (has_rest or len(line.targets) > 1):
             return links + self.call(line.pattern, source, frame, bound, line.targets, place)
         return links + self.value(line.pattern, source, frame, bound, -1)
 

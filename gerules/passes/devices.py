@@ -35,6 +35,10 @@ INDEPENDENT: Final = frozenset({"DNN_HCCL"})
 """Engines with a stream of their own, unless a device sets `independent_engines`. Source: as `ATTACHED`."""
 
 
+MOST_OUTPUTS: Final = 256
+"""Outputs that `*: FORMAT` speaks for; further ones are plain."""
+
+
 def device_names(book: RuleBook) -> list[str]:
     """Return the names of the devices that a book declares, sorted."""
     return sorted(book.devices)
@@ -50,7 +54,7 @@ def find_device(
     """Return a device that a book declares, what it extends included.
 
     A device's own engine hides the engine of the same name of its base, and its own `formats on` lines
-    for an operator hide those of its base.
+    for an operator hide those of its base for the same operator on the same engine.
 
     Args:
         schemas: Where the parameters of operators without a `define` are looked up.
@@ -137,20 +141,21 @@ class _Reader:
     # ------------------------------------------------------------ kernels
     def kernels(self) -> Iterable[Kernel]:
         """Yield kernel variants, those of the device itself before those of its bases."""
-        hidden: set[str] = set()
+        hidden: dict[str, set[str]] = {}
         for base in self.chain:
-            named: set[str] = set()
+            named: dict[str, set[str]] = {}
             for formats in self.book.tables:
                 device, _, engine = formats.engine.name.partition(".")
                 if device != base.name.name:
                     continue
                 for line in formats.lines:
                     every = self.ops_of(line.ops)
-                    named |= every
-                    kernel = self.kernel(engine, every - hidden, line)
+                    named.setdefault(engine, set()).update(every)
+                    kernel = self.kernel(engine, every - hidden.get(engine, set()), line)
                     if kernel is not None and kernel.ops:
                         yield kernel
-            hidden |= named
+            for engine, ops in named.items():
+                hidden.setdefault(engine, set()).update(ops)
 
     def ops_of(self, ops: Ident | OpSet) -> frozenset[str]:
         return frozenset({ops.name}) if isinstance(ops, Ident) else self.book.resolve(ops)
@@ -161,6 +166,10 @@ class _Reader:
         outputs = tuple(
             FormatPort(f"output {place}", self.format(one)) for place, one in enumerate(line.outputs)
         )
+        if line.rest_outputs is not None:
+            # Format choice takes ports by position, as many as a node has outputs.
+            rest = FormatPort("outputs", self.format(line.rest_outputs), is_rest=True)
+            outputs += (rest,) * (MOST_OUTPUTS - len(outputs))
         guard = None if line.where is None else self.kernel_guard(line.where, names)
         cost = 1.0
         if line.cost is not None:

@@ -210,11 +210,17 @@ class _Builder:
         names = [target.name for target in line.targets if isinstance(target, Target)]
         if names and all(name in frame.names for name in names if name != ANY):
             return
-        if len(line.targets) > 1 and isinstance(line.pattern, CallPattern):
-            values = self.call(line.pattern, frame, len(line.targets))
-            for target, value in zip(line.targets, values, strict=True):
+        rest = next((target.name for target in line.targets if isinstance(target, RestTargets)), None)
+        if rest is not None and rest in frame.lists:
+            return
+        if (rest is not None or len(line.targets) > 1) and isinstance(line.pattern, CallPattern):
+            n_named = len(line.targets) - (rest is not None)
+            values = self.call(line.pattern, frame, n_named + (N_COPIES if rest is not None else 0))
+            for target, value in zip(line.targets, values, strict=False):
                 if isinstance(target, Target):
                     frame.names[target.name] = value
+            if rest is not None:
+                frame.lists[rest] = [value for value in values[n_named:] if value is not None]
             return
         value = self.value(line.pattern, frame, None)
         for name in names:

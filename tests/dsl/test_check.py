@@ -200,6 +200,9 @@ def test_right_rules_pass(text: str) -> None:
             "axes",
             "did you mean axis?",
         ),
+        ("define ge::F(x) -> *ys:\n    ys = Split(x, axis=0)\n", "E40118", "ys", ""),
+        ("define ge::F(x) -> y:\n    *ys = Split(x, axis=0)\n    y = Relu(x)\n", "E40118", "*ys", ""),
+        ("define ge::F(x) -> *ys, y:\n    *ys = Split(x, axis=0)\n    y = Relu(x)\n", "E40101", "y", ""),
         ("formats on d.e:\n    Relu(x: ND) -> ND where y1.rank == 4\n", "E40003", "y1", ""),
         (
             "device d:\n    engine e: {Concat} where axis == 1 and x.rank == y.rank and alpha == 1\n",
@@ -273,3 +276,23 @@ def test_no_mutation_makes_the_checks_fall_over(data: st.DataObject) -> None:
         load_rules([Source(key, value) for key, value in sorted(needed.items())], schemas=SCHEMAS)
     except GerulesError as error:
         assert all(item.span is not None for item in error.diagnostics)
+
+
+def test_operators_that_only_rules_make_stand_in_sets_engines_and_formats():
+    text = """
+device d:
+    engine e: S + {ge::Made}
+formats on d.e:
+    ge::Made(*: ND) -> *: ND
+    _@S(*: ND) -> ND
+ops S = {ge::Made, Relu}
+rule r in s:
+    match:
+        y = Relu(Neg(x))
+    rewrite:
+        y = fn ge::Made(x)
+"""
+    load(text)
+    assert [item[:2] for item in faults(text.replace("fn ge::Made", "fn ge::Mode"))] == [
+        ("E40111", "ge::Made")
+    ] * 3

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tests.engine.graphs import Maker
 
 from gerules.dsl import syntax as s
 from gerules.dsl.book import RuleBook
@@ -19,6 +18,7 @@ from gerules.engine.vocabulary import Vocabulary
 from gerules.ir import Const, DType, Graph
 from gerules.ops import Schemas
 from gerules.ops.inference import ShapeError
+from tests.engine.graphs import Maker
 
 MOST_INSTANCES = 12
 BINARY = frozenset(["Add", "Mul", "Sub", "Div", "RealDiv", "Max", "Min", "Maximum", "Minimum"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.engine.graphs import Maker, book_of, context_of, evaluate, ops, schemas_of
 
 from gerules.dsl.tree import RuleError
 from gerules.engine.define import define_extra, expand_define, make_infer
 from gerules.ir import DType, Node, TensorType
 from gerules.ir.verify import broken_invariants
 from gerules.ops import ParamKind
+from tests.engine.graphs import Maker, book_of, context_of, evaluate, ops, schemas_of
 
 TEXT = """
 define ge::ConvAct(x, W, B?, activation = "Relu", **a) -> y:

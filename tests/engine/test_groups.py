@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.engine.graphs import Maker, book_of, evaluate, ops, run
 
 from gerules.ir import DType
+from tests.engine.graphs import Maker, book_of, evaluate, ops, run
 
 RNG = np.random.default_rng(2)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.engine.graphs import Maker, evaluate, ops, run
 
 from gerules.dsl.tree import RuleError
 from gerules.ir import DType
+from tests.engine.graphs import Maker, evaluate, ops, run
 
 RNG = np.random.default_rng(0)
 

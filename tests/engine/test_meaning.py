@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.engine.graphs import Maker, book_of, evaluate, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gerules.ir.verify import broken_invariants
+from tests.engine.graphs import Maker, book_of, evaluate, run
 
 RULES = """
 ops UNARY = {Relu, Tanh, Neg, Abs, Sigmoid}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.graphs import SCHEMAS, Maker, book_of, context_of, ops
 
 from gerules.dsl.selection import Environment, select_rules
 from gerules.dsl.tree import RuleError
 from gerules.engine.define import make_infer
 from gerules.engine.phases import run_phase
+from tests.engine.graphs import SCHEMAS, Maker, book_of, context_of, ops
 
 TEXT = """
 ruleset low:

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.engine.graphs import context_of, evaluate, run, schemas_of
-from tests.engine.instances import instances, opset_of
 
 from gerules.dsl.load import load_rules
 from gerules.dsl.tree import RuleError
@@ -17,6 +15,8 @@ from gerules.engine.program import Program
 from gerules.engine.ranking import plan_rules
 from gerules.engine.site import Site
 from gerules.ops import Schemas
+from tests.engine.graphs import context_of, evaluate, run, schemas_of
+from tests.engine.instances import instances, opset_of
 
 RULES = Path(__file__).resolve().parents[2] / "rules"
 
@@ -45,7 +45,7 @@ def test_every_define_has_a_schema(book):
     for name, define in book.defines.items():
         schema = schemas.get(name)
         assert schema is not None
-        assert len(schema.outputs) == len(define.results)
+        assert len(schema.outputs) == len(define.results) + (define.rest_results is not None)
 
 
 def test_rules_keep_the_meaning_of_their_own_patterns(book):

@@ -66,6 +66,24 @@ def test_lines_of_the_device_hide_those_of_its_base() -> None:
     assert len(find_device(book(TEXT), "base", schemas=SCHEMAS).kernels_of("MatMul")) == 2
 
 
+def test_lines_for_another_engine_hide_nothing() -> None:
+    text = TEXT.replace("engine vector priority 5: UNARY", "engine vector priority 5: UNARY + {MatMul}")
+    text += "formats on child.vector:\n    MatMul(A: ND, B: ND) -> ND cost 2\n"
+    kernels = find_device(book(text), "child", schemas=SCHEMAS).kernels_of("MatMul")
+    assert [kernel.engine for kernel in kernels] == ["cube", "vector"]
+    text = text.replace("formats on child.cube:\n    MatMul(A: ND, B: FRACTAL_NZ) -> ND\n", "")
+    kernels = find_device(book(text), "child", schemas=SCHEMAS).kernels_of("MatMul")
+    assert sorted(kernel.engine for kernel in kernels) == ["cube", "cube", "vector"]
+
+
+def test_a_star_gives_every_further_output_one_format() -> None:
+    text = (
+        "device d:\n    engine e: {Split}\nformats on d.e:\n    Split(input: ND, split?: ND) -> ND, *: NHWC\n"
+    )
+    (kernel,) = find_device(book(text), "d", schemas=SCHEMAS).kernels
+    assert [port.format for port in kernel.outputs[:3]] == [Format.ND, Format.NHWC, Format.NHWC]
+
+
 def test_ports_stand_where_the_operator_has_them() -> None:
     device = find_device(book(TEXT), "base", schemas=SCHEMAS)
     (kernel,) = device.kernels_of("ge::Conv2D")
