@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gerules.cli.guard import guarded, warn
+from gerules.cli.guard import DIFFERENT, guarded, warn
 from gerules.cli.options import (
     DebugOption,
     DeviceOption,
@@ -25,8 +25,11 @@ from gerules.cli.options import (
     read_dims,
     read_params,
     read_shapes,
+    read_size,
 )
 from gerules.cli.output import show, show_json
+
+_PLAN = "The plan"
 
 
 @guarded
@@ -48,6 +51,27 @@ def compile_command(
     enable: EnableOption = None,
     disable: DisableOption = None,
     param: SetOption = None,
+    streams: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Most streams; default: the device's.", rich_help_panel=_PLAN),
+    ] = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--memory-limit",
+            metavar="SIZE",
+            help="Largest arena, in bytes or like 512MiB; default: the device's memory.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = None,
+    validate: Annotated[
+        bool,
+        typer.Option(
+            "--validate",
+            help="Run the .om on made-up inputs, and compare with the model.",
+            rich_help_panel="Output",
+        ),
+    ] = False,
     dump: Annotated[
         Path | None,
         typer.Option(
@@ -60,12 +84,12 @@ def compile_command(
     """Compile a model to an .om file, and tell what happened, stage by stage.
 
     Nothing is written when the compile fails; a file is written whole or not
-    at all.
+    at all. Ends with exit code 3 when --validate finds a difference.
 
     \b
     Examples:
       gerules compile resnet50.onnx -d ascend910b --precision fp16
-      gerules compile bert.onnx -o bert.om --input-shape ids=1,128
+      gerules compile bert.onnx -o bert.om --input-shape ids=1,128 --validate
       gerules compile model.onnx --rules my_rules/ --dump stages/ --json
     """
     from gerules.cli.compiling import compile_model, make_folder
@@ -73,6 +97,7 @@ def compile_command(
     from gerules.report.tables import facts
 
     shapes, dims, params = read_shapes(input_shape), read_dims(dim), read_params(param)
+    limit_bytes = None if memory_limit is None else read_size("--memory-limit", memory_limit)
     target = output if output is not None else Path(model.with_suffix(".om").name)
     check_writable([target])
     if dump is not None:
@@ -89,14 +114,31 @@ def compile_command(
         dims=dims,
         keep_dtype=keep_dtype or (),
         params=params,
+        n_streams=streams,
+        memory_limit_bytes=limit_bytes,
         is_quiet=json,
     )
     om_bytes = compiled.model.save(target)
     dumped = [] if dump is None else dump_stages(compiled.model.stages, dump)
     report = compiled.report(str(target), om_bytes)
+    check = None
+    if validate:
+        from gerules.cli.running import validate_om
+
+        check = validate_om(target, model, is_quiet=json)
     if json:
-        warnings = [item.as_json() for item in compiled.model.warnings]
-        show_json(report.as_json() | {"warnings": warnings, "dumped": [str(path) for path in dumped]})
-        return
-    warn(compiled.model.warnings)
-    show(report.stage_grid(), "", facts(report.facts()))
+        more = {
+            "warnings": [item.as_json() for item in compiled.model.warnings],
+            "dumped": [str(path) for path in dumped],
+            "check": None if check is None else check.as_json(),
+        }
+        show_json(report.as_json() | more)
+    else:
+        warn(compiled.model.warnings)
+        show(report.stage_grid(), "", facts(report.facts()))
+        if check is not None:
+            from gerules.report.run_report import check_grid
+
+            show("", check_grid([check]))
+    if check is not None and not check.is_good:
+        raise typer.Exit(DIFFERENT)

@@ -38,6 +38,8 @@ def compile_model(
     dims: Mapping[str, int] | None = None,
     keep_dtype: Sequence[str] = (),
     params: Mapping[str, bool | int | float | str] | None = None,
+    n_streams: int | None = None,
+    memory_limit_bytes: int | None = None,
     stop_after: str | None = None,
     is_quiet: bool = False,
 ) -> Compiled:
@@ -61,6 +63,8 @@ def compile_model(
                 dims=dims or None,
                 keep_dtype=keep_dtype,
                 params=params,
+                n_streams=n_streams,
+                memory_limit_bytes=memory_limit_bytes,
                 stop_after=stop_after,
                 observe=observe,
             )

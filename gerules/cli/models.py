@@ -58,9 +58,19 @@ def compile_until(
     disable: Sequence[str],
     input_shapes: Mapping[str, Sequence[int | str]],
 ) -> Model:
-    """Compile a model up to a stage and return what it leaves. Raises what the compile raises."""
-    from gerules.cli.compiling import compile_model
+    """Compile a model up to a stage and return what it leaves.
 
+    The name of a pipeline, such as `fusion`, stands for its last phase.
+
+    Raises:
+        GerulesError: what the compile raises.
+    """
+    from gerules.cli.compiling import compile_model
+    from gerules.pipeline import shipped_rules
+
+    pipelines = shipped_rules(rules).pipelines
+    if stage in pipelines:
+        stage = pipelines[stage].phases[-1].name
     compiled = compile_model(
         path,
         device=device,

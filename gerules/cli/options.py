@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,6 +15,7 @@ from gerules.errors import Faults, table
 _TARGET: Final = "What to compile for"
 _RULES: Final = "Which rules"
 _OUTPUT: Final = "Output"
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 DeviceOption = Annotated[
     str,
@@ -137,6 +139,18 @@ def read_dims(texts: Sequence[str] | None) -> dict[str, int]:
             )  # fmt: skip
     faults.raise_if_any(CliError)
     return found
+
+
+def read_size(option: str, text: str) -> int:
+    """Read a size in bytes: `4096`, `512MiB`, `1.5 GiB`. Raises CliError E10003."""
+    found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,6})?)\s*(B|KiB|MiB|GiB|TiB)?\s*", text, re.ASCII)
+    size = 0 if found is None else int(float(found[1]) * 1024 ** _UNITS.index(found[2] or "B"))
+    if size < 1:
+        raise CliError(
+            table.BAD_OPTION, option=option, value=text, reason="it is no size",
+            remedy="write a number of bytes, or like 512MiB",
+        )  # fmt: skip
+    return size
 
 
 def check_writable(paths: Iterable[Path | None]) -> None:

@@ -100,3 +100,30 @@ def test_nothing_is_left_when_a_compile_fails(run: Run, model: Path, tmp_path: P
     assert result.exit_code == 1
     assert "error[E1004" in result.stderr and result.stdout == ""
     assert set(tmp_path.iterdir()) == before
+
+
+def test_validation_runs_what_was_written(
+    run: Run, run_json: Callable[..., Any], stem: Path, tmp_path: Path
+) -> None:
+    common = ("compile", stem, "-o", tmp_path / "out.om", "--dim", "N=2", "-d", "ascend910b", "--validate")
+    check = run_json(*common)["check"]
+    assert check["ok"] and check["outputs"][0]["type"] == "f32[2, 4, 8, 8]"
+    assert "Compared with" in run(*common).stdout
+
+
+def test_a_compile_that_changes_the_meaning_is_exit_code_3(run: Run, stem: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "wrong.ger"
+    rules.write_text("gerules 1\nrule wrong in canonical: Relu(x) => Neg(x)\n", encoding="utf-8")
+    command = ("compile", stem, "-o", tmp_path / "out.om", "--dim", "N=1", "--rules", rules)
+    assert run(*command).exit_code == 0
+    result = run(*command, "--validate")
+    assert result.exit_code == 3 and "DIFFERENT" in result.stdout
+
+
+def test_limits_reach_the_plan(run: Run, run_json: Callable[..., Any], stem: Path, tmp_path: Path) -> None:
+    command = ("compile", stem, "-o", tmp_path / "out.om", "--dim", "N=1")
+    peak = run_json(*command)["summary"]["peak_bytes"]
+    assert run(*command, "--memory-limit", peak).exit_code == 0
+    result = run(*command, "--memory-limit", peak - 1)
+    assert result.exit_code == 1 and "error[E60003]" in result.stderr
+    assert run(*command, "--memory-limit", "1.5MiB", "--streams", 2).exit_code == 0

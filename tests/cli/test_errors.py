@@ -9,7 +9,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+import gerules
+from gerules.cli.app import app
 from tests.cli.conftest import STEM, Run
 
 
@@ -136,6 +141,9 @@ def test_unknown_stage_and_phase(run: Run, model: Path) -> None:
         ("--dim", "N=4", "E10046"),
         ("--set", "allow_inexact", "E10003"),
         ("--set", "=1", "E10003"),
+        ("--memory-limit", "0", "E10003"),
+        ("--memory-limit", "viel", "E10003"),
+        ("--memory-limit", "1e400", "E10003"),
     ],
 )  # fmt: skip
 def test_bad_values_of_compile(run: Run, model: Path, option: str, value: str, code: str) -> None:
@@ -251,3 +259,39 @@ def test_a_model_that_nothing_can_run_names_every_operator(run: Run, tmp_path: P
     onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     text = fails(run, "E50001", "compile", path, "-o", tmp_path / "o.om")
     assert "Fancy" in text and "Plain" in text
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from([("show",), ("run",), ("phase", "fusion")]),
+    st.sampled_from(["om", "onnx", "graph"]),
+    st.lists(
+        st.tuples(st.integers(0, 1 << 20), st.binary(max_size=3), st.booleans()), min_size=1, max_size=4
+    ),
+)
+def test_damaged_files_end_in_a_code(
+    samples: dict[str, bytes], tmp_path: Path, command: tuple[str, ...], kind: str,
+    damages: list[tuple[int, bytes, bool]],
+) -> None:  # fmt: skip
+    raw = bytearray(samples[kind])
+    for place, data, is_cut in damages:
+        at = place % (len(raw) + 1)
+        raw[at : at + len(data)] = data
+        if is_cut and not data:
+            del raw[at:]
+    path = tmp_path / f"damaged.{kind}"
+    path.write_bytes(raw)
+    result = CliRunner().invoke(app, [*command, str(path)])
+    assert result.exit_code in (0, 1)
+    assert "Traceback" not in result.stderr and "E90001" not in result.stderr
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """One small file of each kind."""
+    folder = tmp_path_factory.mktemp("samples")
+    text, om, model = (folder / f"stem.{kind}" for kind in ("graph", "om", "onnx"))
+    text.write_text(STEM, encoding="utf-8")
+    gerules.save(gerules.load(text), model)
+    gerules.compile(text, dims={"N": 1}).save(om)
+    return {"graph": text.read_bytes(), "om": om.read_bytes(), "onnx": model.read_bytes()}

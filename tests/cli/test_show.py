@@ -125,3 +125,7 @@ def test_trace_tells_each_application(run: Run, run_json: Callable[..., Any], st
 def test_switched_off_is_not_applied(run_json: Callable[..., Any], stem: Path) -> None:
     found = run_json("phase", "fusion", stem, "--disable", "all")
     assert found["trace"]["applications"] == []
+
+
+def test_a_pipeline_stands_for_its_last_phase(run: Run, model: Path) -> None:
+    assert run("show", model, "--stage", "fusion").stdout == run("show", model, "--stage", "quantize").stdout
