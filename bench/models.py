@@ -3,9 +3,9 @@
     python bench/models.py                    # every model of bench/zoo.py, host fp32 and ascend910b fp16
     python bench/models.py resnet50_ts        # some of them
 
-Prints Markdown tables. Times are CPU seconds of this process, compiling from file to `.om` in memory; `load+save`
-is `onnx.load` and `onnx.save` of the same file, in the same run. Errors are max|got - want| / max|want| over all
-outputs, against onnxruntime with its optimisations off.
+Prints Markdown tables. Times are CPU seconds of this process, from the model file to the `.om` file; `load+save`
+is `onnx.load` and `onnx.save` of the same file, in the same run. Errors are max|got - want| / max|want| over
+all outputs, against onnxruntime with its optimisations off.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import onnx
 import gerules
 from bench import zoo
 from gerules.pipeline import CompiledModel
-from gerules.runtime.executor import Executor, load_om
+from gerules.runtime.executor import load_om
 from tests.models.oracle import ort_outputs, relative_error
 
 TARGETS = (("host", "fp32"), ("ascend910b", "fp16"))
@@ -68,7 +68,7 @@ def measure(path: Path, device: str, precision: str) -> tuple[list[str], Compile
         model = gerules.compile(path, device=device, precision=precision, input_shapes=shapes)
         model.save(Path(folder) / "m.om")
         compile_s = process_time() - started
-        got = Executor(load_om(Path(folder) / "m.om")).run(feeds)
+        got = load_om(Path(folder) / "m.om").run(feeds)
     want = ort_outputs(path, feeds)
     error = max(relative_error(got[key], want[key]) for key in want)
     summary = model.summary()

@@ -264,7 +264,10 @@ def _emit(state: Compilation, _: CompileOptions) -> tuple[Graph, dict[str, objec
         device=state.tools.device.name,
         definitions=definition_texts(state.tools.book, state.graph),
         schemas=state.tools.schemas,
-        attrs={"_gerules_precision": state.tools.precision},
+        attrs={
+            "_gerules_precision": state.tools.precision,
+            "_gerules_f16_overflow": str(state.tools.device.numbers.get("f16_overflow", "infinity")),
+        },
     )
     return state.graph, {"weight_bytes": state.om.weights.size_bytes}
 

@@ -12,13 +12,14 @@ from typing import Final, cast
 import numpy as np
 
 from gerules.backend.nested import arena_bytes
-from gerules.backend.om import OmError, OmModel, read_om, read_texts
+from gerules.backend.om import OmError, OmModel, read_om, read_text, read_texts
 from gerules.errors import Faults, GerulesError, table
 from gerules.ir import Graph
 from gerules.runtime.definitions import read_definitions
 from gerules.runtime.feeds import Item, Port, check_feeds
 from gerules.runtime.interpreter import Interpreter, find_unknown, opset_of, place_of
 from gerules.runtime.kernels import Array, RunError
+from gerules.runtime.kernels.precision import saturating
 from gerules.runtime.launches import Launch, find_launches
 from gerules.runtime.rebuild import PlacedGraph, rebuild_graph
 from gerules.runtime.slots import FLOAT_POISON, Slot, poison_byte
@@ -73,6 +74,7 @@ class Executor:
         find_unknown(placed.graph, faults, has_definitions=body_of is not None)
         faults.raise_if_any(RunError)
         self._placed = placed
+        self._saturates = read_text(model.attrs, "_gerules_f16_overflow", "infinity") == "saturate"
         self._arena = _allocate(model.memory_size_bytes, placed, limit_bytes)
         self._interpreter = Interpreter(body_of)
         binder = Binder(self._arena, self._interpreter)
@@ -140,9 +142,10 @@ class Executor:
                 self._slots[value].write(chosen, f"input {port.name}")
             actions = self._instrumented(profile, keep)
             if threads:
-                run_streams(self._launches, actions)
+                run_streams(self._launches, [self._saturated(action) for action in actions])
             else:
-                self._run_in_order(actions, poison)
+                with saturating(self._saturates):
+                    self._run_in_order(actions, poison)
             outputs = [self._slots[value].snapshot() for value in self.graph.outputs]
             for slot in self._slots.values():
                 slot.item = None
@@ -155,6 +158,15 @@ class Executor:
             _placed_errors(binder.bind(self._placed, launch.node, self._slots, opset), launch.node.name)
             for launch in self._launches
         ]
+
+    def _saturated(self, action: Action) -> Action:
+        """A thread begins without the context of the one that starts it."""
+
+        def run() -> None:
+            with saturating(self._saturates):
+                action()
+
+        return run
 
     def _run_in_order(self, actions: Sequence[Action], poison: bool) -> None:
         for step, action in enumerate(actions):

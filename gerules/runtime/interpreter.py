@@ -15,6 +15,7 @@ from gerules.runtime.control_flow import CONTROL_FLOW, Enter
 from gerules.runtime.feeds import Item
 from gerules.runtime.kernels import Array, RunError, has_kernel, run_kernel
 from gerules.runtime.kernels.contract import DEFAULT_LIMIT_BYTES
+from gerules.runtime.kernels.precision import is_narrow, round_to, saturate, widen
 from gerules.target.cost import BodyOf
 
 MAX_DEPTH: Final = 96
@@ -25,6 +26,9 @@ MAX_TURNS: Final = 10_000_000
 
 FUSED_BODY: Final = "body"
 """The body that says what a fused operator does."""
+
+_FIXES_TYPES: Final = frozenset({"Cast", "CastLike", "QuantizeLinear", "DequantizeLinear"})
+"""Operators that name an element type; a definition with one is run in the types it is given."""
 
 _MOST_EXPANSIONS: Final = 100_000
 """Definitions kept, by node and input types."""
@@ -144,7 +148,7 @@ class Interpreter:
         if not has_kernel(node.op, opset=opset):
             inner = self.expand(graph, node, [_type_of(item) for item in inputs])
             if inner is not None:
-                return self._enter(node, Body(inner), inputs, {}, opset, depth)
+                return self._run_definition(graph, node, inner, inputs, opset, depth)
         arrays = cast("Sequence[Array | None]", inputs)
         return cast(
             "Sequence[Item]",
@@ -157,6 +161,20 @@ class Interpreter:
                 limit_bytes=self._limit_bytes,
             ),
         )
+
+    def _run_definition(
+        self, graph: Graph, node: Node, inner: Graph, inputs: Sequence[Item], opset: int, depth: int
+    ) -> Sequence[Item]:
+        """Run what a definition says. One kernel rounds once: between its operators narrow floats are f32."""
+        is_low = any(isinstance(item, np.ndarray) and is_narrow(item.dtype) for item in inputs)
+        if is_low and len(inner.nodes) > 1 and not any(n.op in _FIXES_TYPES for n in inner.nodes.values()):
+            wide = [widen(item) if isinstance(item, np.ndarray) else item for item in inputs]
+            body = self.expand(graph, node, [_type_of(item) for item in wide])
+            if body is not None:
+                results = self._enter(node, Body(body), wide, {}, opset, depth)
+                types = [inner.type_of(value) for value in inner.outputs]
+                return [_rounded(result, type) for result, type in zip(results, types, strict=True)]
+        return self._enter(node, Body(inner), inputs, {}, opset, depth)
 
     def _entrance(self, node: Node, scope: Mapping[int, Item], opset: int, depth: int) -> Enter:
         def enter(name: str, inputs: Sequence[Item]) -> list[Item]:
@@ -200,6 +218,12 @@ class Interpreter:
         plan = [tuple(gone) for gone in dying]
         self._dying[id(graph)] = (graph, plan)
         return plan
+
+
+def _rounded(item: Item, type: ValueType) -> Item:
+    if not isinstance(item, np.ndarray) or not isinstance(type, TensorType) or not type.dtype.is_float:
+        return item
+    return saturate(round_to(item, type.dtype.numpy))
 
 
 def opset_of(graph: Graph, outer: int | None = None) -> int:

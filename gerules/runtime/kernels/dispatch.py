@@ -27,6 +27,7 @@ from gerules.runtime.kernels.elementwise import KERNELS as ELEMENTWISE
 from gerules.runtime.kernels.indexing import KERNELS as INDEXING
 from gerules.runtime.kernels.normalization import KERNELS as NORMALIZATION
 from gerules.runtime.kernels.pooling import KERNELS as POOLING
+from gerules.runtime.kernels.precision import saturate
 from gerules.runtime.kernels.products import KERNELS as PRODUCTS
 from gerules.runtime.kernels.quantization import KERNELS as QUANTIZATION
 from gerules.runtime.kernels.recurrence import KERNELS as RECURRENCE
@@ -151,9 +152,9 @@ def _run(
 
 def _as_array(result: object) -> Array:
     # numpy gives scalars for what has no axes; Identity may be given a list, or None.
-    return cast(
-        Array, result if isinstance(result, (np.ndarray, list)) or result is None else np.asarray(result)
-    )
+    if isinstance(result, list) or result is None:
+        return cast(Array, result)
+    return saturate(np.asarray(result))
 
 
 def _reason(fault: BaseException) -> str:

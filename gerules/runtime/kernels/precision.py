@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator
+from contextvars import ContextVar
 from typing import Any, Final
 
 import ml_dtypes
@@ -25,6 +28,31 @@ _NARROW: Final = frozenset(
         ml_dtypes.float4_e2m1fn,
     )
 )
+
+
+LARGEST_F16: Final = 65504.0
+
+_SATURATES: ContextVar[bool] = ContextVar("saturates", default=False)
+
+
+@contextlib.contextmanager
+def saturating(wanted: bool) -> Generator[None]:
+    """Let numbers beyond float16 become its largest instead of infinity, in everything computed inside.
+
+    Source: the saturation mode of Ascend's arithmetic units; IEEE 754 overflow is the other mode.
+    """
+    token = _SATURATES.set(wanted)
+    try:
+        yield
+    finally:
+        _SATURATES.reset(token)
+
+
+def saturate(array: Array) -> Array:
+    """Return a result with its infinities replaced, if `saturating` is on and it is float16."""
+    if not _SATURATES.get() or array.dtype != np.float16 or not np.isinf(array).any():
+        return array
+    return np.clip(array, np.float16(-LARGEST_F16), np.float16(LARGEST_F16))
 
 
 def is_narrow(dtype: np.dtype[Any]) -> bool:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tests.runtime.kernels.onnxruntime_node import run_onnxruntime
 
 from gerules.ir import Attr
 from gerules.runtime.kernels import Array, run_kernel
+from tests.runtime.kernels.onnxruntime_node import run_onnxruntime
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -14,10 +14,10 @@ import onnxruntime as ort
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.runtime.kernels.node_cases import NodeCase, as_call, node_cases
 
 from gerules.ir import Const, DType
 from gerules.runtime.kernels import KERNELS, RunError, has_kernel, run_into, run_kernel
+from tests.runtime.kernels.node_cases import NodeCase, as_call, node_cases
 
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.runtime.kernels.node_cases import NodeCase, assert_close, node_cases
 
 from gerules.runtime.kernels import KERNELS
+from tests.runtime.kernels.node_cases import NodeCase, assert_close, node_cases
 
 EXCLUDED = {
     "test_bernoulli": "random",
