@@ -16,7 +16,7 @@ from gerules.dsl.values import Value
 from gerules.engine.candidate import Infer, Refused
 from gerules.engine.constants import attr_of_value
 from gerules.errors import GerulesError
-from gerules.ir import Attr, Const, DType, GraphEditor, Node, TensorType, empty_graph
+from gerules.ir import Attr, Const, DType, Format, GraphEditor, Node, TensorType, empty_graph
 from gerules.ir import Value as GraphValue
 from gerules.ops import OpSchema, Param, ParamKind, Schemas
 
@@ -101,7 +101,10 @@ class TestGraph:
         while called in self.feeds:
             called += "_"
         self.feeds[called] = array
-        return self.editor.add_input(TensorType(dtype, dims), called)
+        format = item.type.format.name if item.type.format is not None else "ND"
+        if format not in Format.__members__:
+            raise Unbuildable(f"no device keeps values in {format}")
+        return self.editor.add_input(TensorType(dtype, dims, Format[format]), called)
 
     def random(self, dtype: DType, shape: tuple[int, ...], low: float | None, high: float | None) -> Array:
         """Return random numbers within the bounds of a test, or the usual ones."""

@@ -13,6 +13,7 @@ import numpy as np
 from gerules.dsl.book import RuleBook
 from gerules.dsl.selection import Environment, Selection, TextDevice, select_rules
 from gerules.dsl.syntax import Rule, RuleTest
+from gerules.engine.candidate import CostOf
 from gerules.engine.define import define_extra, expand_define, make_infer
 from gerules.engine.define_schema import register_defines
 from gerules.engine.evaluation import RuleContext
@@ -21,10 +22,12 @@ from gerules.engine.trace import Trace
 from gerules.errors import GerulesError, Span
 from gerules.ir import Graph, Node, ValueType
 from gerules.ops import Schemas
+from gerules.passes.devices import find_device
 from gerules.report.rule_graphs import Instance, instances
 from gerules.report.rule_inputs import Array, Setting, Unbuildable
 from gerules.runtime.interpreter import Interpreter
 from gerules.runtime.reference import evaluate
+from gerules.target import CostModel, Device
 from gerules.target.cost import BodyOf
 
 USUAL_OPSETS: Final = (20, 22, 19, 17, 16, 13, 12, 9)
@@ -104,7 +107,8 @@ def test_rules(
 
     For each block, graphs are built from the pattern: with and without optional parts, every
     alternative, operands both ways round, every association, up to `limit`. The rule alone is applied.
-    Where it must fire, the graphs before and after are computed on random arrays and compared.
+    Where it must fire, the graphs before and after are computed on random arrays and compared. Gates ask
+    what work costs on the device of the test; they hold where the book does not describe it.
 
     Args:
         rules: Those to test; all of the book unless given.
@@ -138,6 +142,7 @@ class _Runner:
         self.limit = limit
         self.report = RuleTestReport()
         self._selections: dict[tuple[str, str, int], Selection] = {}
+        self._devices: dict[str, Device] = {}
 
     def rule(self, rule: Rule) -> None:
         self.report.n_rules += 1
@@ -172,7 +177,9 @@ class _Runner:
         infer = make_infer(self.schemas, {"": opset}, extra)
         setting = Setting(self.book, self.schemas, infer, selection.scope, opset)
         seed = zlib.crc32(rule.name.name.encode())
-        interpreter = Interpreter(self.body_of(context))
+        body_of = self.body_of(context)
+        interpreter = Interpreter(body_of)
+        cost = self.cost(device, body_of)
         reasons: set[str] = set()
         n_run = 0
         for instance in instances(rule, test, setting, limit=self.limit, seed=seed):
@@ -185,6 +192,7 @@ class _Runner:
                 [rule],
                 schemas=self.schemas,
                 infer=infer,
+                cost=cost,
                 context=context,
                 phase="test",
                 fuel=FUEL,
@@ -209,6 +217,14 @@ class _Runner:
         if test.reason is not None and not any(test.reason in reason for reason in reasons):
             return f"it refuses for another reason: {'; '.join(sorted(reasons)) or 'none'}"
         return ""
+
+    def cost(self, device: str, body_of: BodyOf) -> CostOf | None:
+        """Return what work costs on a device of the book; None for one that it does not describe."""
+        if device not in self.book.devices:
+            return None
+        if device not in self._devices:
+            self._devices[device] = find_device(self.book, device, schemas=self.schemas)
+        return CostModel(self._devices[device], body_of).node
 
     def body_of(self, context: RuleContext) -> BodyOf:
         """Return what gives the meaning of a fused or defined operator."""

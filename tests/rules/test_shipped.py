@@ -13,7 +13,7 @@ from gerules.dsl.syntax import Rule
 from gerules.ops import Schemas
 from gerules.report.rule_tests import test_rules as run_rule_tests
 
-WITHOUT_NEGATIVE = 21
+WITHOUT_NEGATIVE = 9
 """Guards with a reason that no test sees refuse. May only fall."""
 
 
