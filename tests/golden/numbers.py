@@ -69,9 +69,11 @@ def find_wrong_numbers(outcome: Outcome, name: str) -> str:
 def make_feeds(graph: Graph, options: Options, seed: int) -> dict[str, object]:
     """Return random arrays for the inputs of a graph that have no default."""
     random = np.random.default_rng(seed)
-    sizes = dict(options.dims)
+    sizes = {**options.dims, **options.sizes}
     return {
-        graph.values[value].name: _feed(graph.type_of(value), random, sizes, options, graph.values[value].name)
+        graph.values[value].name: _feed(
+            graph.type_of(value), random, sizes, options, graph.values[value].name
+        )
         for value in graph.inputs
         if value not in graph.defaults
     }
@@ -94,7 +96,9 @@ def _feed(
     if type.dtype is DType.BOOL:
         return random.integers(0, 2, shape).astype(np.bool_)
     if type.dtype is DType.STRING:
-        return np.array([str(item) for item in random.integers(0, 9, shape).reshape(-1)], object).reshape(shape)
+        return np.array([str(item) for item in random.integers(0, 9, shape).reshape(-1)], object).reshape(
+            shape
+        )
     if type.dtype.is_integer:
         low, high = bounds or ((0, 9) if type.dtype.value.startswith("u") else (-9, 9))
         return random.integers(int(low), int(high) + 1, shape).astype(type.dtype.numpy)
@@ -123,7 +127,11 @@ def _tolerance(*graphs: Graph) -> tuple[float, float]:
         for type in (value.type for value in graph.values.values())
         if isinstance(type, TensorType) and type.dtype in _LOW
     }
-    return _TOLERANCES[max(narrow, key=lambda dtype: _TOLERANCES[dtype][0])] if narrow else _TOLERANCES[DType.F32]
+    return (
+        _TOLERANCES[max(narrow, key=lambda dtype: _TOLERANCES[dtype][0])]
+        if narrow
+        else _TOLERANCES[DType.F32]
+    )
 
 
 def _compare(
@@ -171,9 +179,7 @@ def _compare_wide(outcome: Outcome, feeds: Mapping[str, object]) -> str:
 def _widened(graph: Graph) -> Graph:
     return replace(
         graph,
-        values={
-            id: replace(value, type=_wide_type(value.type)) for id, value in graph.values.items()
-        },
+        values={id: replace(value, type=_wide_type(value.type)) for id, value in graph.values.items()},
         nodes={id: _wide_node(node) for id, node in graph.nodes.items()},
         consts={id: _wide_const(const) for id, const in graph.consts.items()},
         defaults={id: _wide_const(const) for id, const in graph.defaults.items()},

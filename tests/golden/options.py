@@ -17,6 +17,7 @@ class Options:
         run: Steps, one after the other: a phase or pipeline of the rules, `rules` (those that stand in
             the case, or those named), `prepare`, `precision`, `formats`, `partition`, `plan`, or
             `compile` with a pipeline (a whole compile, to an offline model that is executed).
+        dims: Sizes that the compiler is told; `sizes` are those of the random arrays alone.
         feeds: Least and greatest random element by input name.
         tolerance: Relative and absolute; without it what suits the element types.
         compare: `origin`: names, sources and rules of nodes are compared too.
@@ -32,6 +33,7 @@ class Options:
     keep_dtype: tuple[str, ...] = ()
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     folds: bool = True
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     feeds: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     tolerance: tuple[float, float] | None = None
     compare: tuple[str, ...] = ()
@@ -134,6 +136,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "keep_dtype": _words,
     "dims": _numbers,
     "folds": _switch,
+    "sizes": _numbers,
     "feeds": _ranges,
     "tolerance": _tolerance,
     "compare": _compared,

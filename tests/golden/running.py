@@ -40,7 +40,10 @@ USUAL_STEP: Final = "fusion"
 
 @dataclass(slots=True)
 class Outcome:
-    """What running a case gave: up to the fault, if there was one."""
+    """What running a case gave: up to the fault, if there was one.
+
+    `again` are the rules that applied when the phases ran once more on what they had left.
+    """
 
     options: Options
     tools: Toolchain | None = None
@@ -51,7 +54,8 @@ class Outcome:
     plans: Plans | None = None
     om: OmModel | None = None
     error: str = ""
-    n_transdata: int = 0
+    steps: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
 
     @property
     def toolchain(self) -> Toolchain:
@@ -95,8 +99,10 @@ class _Run:
         self.outcome.before = self.outcome.after = graph
         if self.case.one("plan") is not None and not steps[-1].startswith(("compile", "partition", "plan")):
             steps = (*steps, "plan")
+        self.outcome.steps = steps
         for step in steps:
             self.step(step)
+        self.outcome.again = tuple(self.again())
 
     def step(self, step: str) -> None:
         name, *words = step.split()
@@ -109,6 +115,18 @@ class _Run:
         tools, graph = self.outcome.toolchain, self.graph
         self.outcome.after, trace = run_phases(tools, graph, phase_names(tools.book, name))
         self.outcome.trace.extend(trace)
+
+    def again(self) -> list[str]:
+        """Run the phases once more on what they left; returns what was applied, which should be nothing."""
+        tools, steps = self.outcome.toolchain, self.outcome.steps
+        if any(step.split()[0] in self.known_steps for step in steps):
+            return []
+        trace = Trace()
+        graph = self.graph
+        for step in steps:
+            graph, more = run_phases(tools, graph, phase_names(tools.book, step))
+            trace.extend(more)
+        return [item.rule for item in trace.applications]
 
     @property
     def known_steps(self) -> dict[str, Callable[[list[str]], None]]:
@@ -218,8 +236,7 @@ class _Run:
 
     def formats(self, _: list[str]) -> None:
         tools = self.outcome.toolchain
-        self.outcome.after, report = choose_formats(self.graph, tools.device, costs=tools.costs)
-        self.outcome.n_transdata = report.n_transdata
+        self.outcome.after, _report = choose_formats(self.graph, tools.device, costs=tools.costs)
 
     def partition(self, _: list[str]) -> None:
         self.outcome.partition = partition_graph(

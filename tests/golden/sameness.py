@@ -136,9 +136,7 @@ class _Pairing:
             inner = {a: b for (_, a), (_, b) in zip(body.captures, right.bodies[key].captures, strict=True)}
             path = f"{name}.{key}: "
             self.rules.graphs(body.graph, right.bodies[key].graph, inner, self.opsets, path)
-            more += [
-                (a, b) for (a, _), (b, _) in zip(body.captures, right.bodies[key].captures, strict=True)
-            ]
+            more += [(a, b) for (a, _), (b, _) in zip(body.captures, right.bodies[key].captures, strict=True)]
         return more
 
     def body(self, left: tuple[tuple[int, int], ...], right: tuple[tuple[int, int], ...], name: str) -> None:

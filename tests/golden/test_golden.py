@@ -41,8 +41,8 @@ def test_case(case: Case) -> None:
     faults = check_case(case, outcome)
     if faults and IS_UPDATE:
         UPDATES.setdefault(case.path, {}).update(new_blocks(case, outcome))
-        # Texts can be written anew, numbers cannot.
-        faults = [fault for fault in faults if fault.startswith("numbers")]
+        # Texts can be written anew, what a graph computes cannot.
+        faults = [fault for fault in faults if fault.startswith(("numbers", "again"))]
     assert not faults, "\n\n".join([f"{case.path}:{case.line + 1}: {case.title}", *faults])
 
 
@@ -74,6 +74,8 @@ def check_case(case: Case, outcome: Outcome) -> list[str]:
         faults += _compare_text(f"why {block.argument}", block.text, why_text(outcome.trace, block.argument))
     if (block := case.one("plan")) is not None:
         faults += _compare_text("plan", block.text, plan_text(case, outcome))
+    if outcome.again:
+        faults.append(f"again: a second run applies {', '.join(outcome.again)}")
     wrong = find_wrong_numbers(outcome, case.name)
     return [*faults, f"numbers: {wrong}"] if wrong else faults
 
@@ -87,7 +89,9 @@ def _check_graph(case: Case, outcome: Outcome) -> list[str]:
     if after is None:
         want, text = outcome.before, graph_text(outcome.before, with_origin=with_origin)
     elif not after.text.strip():
-        return ["after: nothing is written; paste this\n" + graph_text(outcome.after, with_origin=with_origin)]
+        return [
+            "after: nothing is written; paste this\n" + graph_text(outcome.after, with_origin=with_origin)
+        ]
     else:
         want, text = parse_graph(Source("after", after.text)), after.text
     reason = explain_difference(want, outcome.after, outcome.toolchain.schemas, with_origin=with_origin)
@@ -130,7 +134,9 @@ def new_blocks(case: Case, outcome: Outcome) -> dict[int, list[str]]:
     if outcome.after is not None and outcome.before is not None and not outcome.error:
         after = case.one("graph", "after")
         text = graph_text(outcome.after, with_origin="origin" in outcome.options.compare)
-        if after is not None and any(fault.startswith(("graph", "after")) for fault in _check_graph(case, outcome)):
+        if after is not None and any(
+            fault.startswith(("graph", "after")) for fault in _check_graph(case, outcome)
+        ):
             put(after.opened, "graph after", text)
         elif case.is_unchanged and _check_graph(case, outcome):
             put(case.unchanged_line, "graph after", text)

@@ -125,7 +125,9 @@ def _streams(outcome: Outcome) -> str:
 
 def _events(outcome: Outcome) -> str:
     steps = _steps(outcome)
-    return ", ".join(f"{steps[e.record]} -> {steps[e.wait]}" for e in _plans(outcome).schedule.events) or "none"
+    return (
+        ", ".join(f"{steps[e.record]} -> {steps[e.wait]}" for e in _plans(outcome).schedule.events) or "none"
+    )
 
 
 def _offsets(outcome: Outcome) -> str:
