@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Final
 
 KINDS: Final = frozenset({"graph", "trace", "why", "plan", "error", "ger", "device", "options"})
-WRITTEN: Final = frozenset({"graph", "trace", "why", "plan", "error"})
-"""Blocks that `GERULES_GOLDEN_UPDATE=1` rewrites; of `graph` the one called `after`."""
 GRAPHS: Final = ("before", "after")
 SHARED: Final = frozenset({"ger", "device", "options"})
 """Blocks above the first section hold for all sections of the file, so only these may stand there."""

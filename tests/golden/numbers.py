@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -163,10 +164,7 @@ def _compare_wide(outcome: Outcome, feeds: Mapping[str, object]) -> str:
     """Compare both graphs with every float32 widened; empty where some operator does not take float64."""
     assert outcome.before is not None and outcome.after is not None
     body_of = outcome.toolchain.body_of
-    wide = {
-        name: feed.astype(np.float64) if isinstance(feed, np.ndarray) and feed.dtype == np.float32 else feed
-        for name, feed in feeds.items()
-    }
+    wide = {name: _wide_feed(feed) for name, feed in feeds.items()}
     try:
         want = reference.evaluate(_widened(outcome.before), wide, body_of=body_of)
         found = reference.evaluate(_widened(outcome.after), wide, body_of=body_of)
@@ -174,6 +172,13 @@ def _compare_wide(outcome: Outcome, feeds: Mapping[str, object]) -> str:
         return ""
     # Constants that rules fold are rounded to float32 once, and numbers of rules have a dozen digits.
     return _compare(want, found, (1e-6, 1e-6), " in float64")
+
+
+def _wide_feed(feed: object) -> object:
+    if not isinstance(feed, np.ndarray):
+        return feed
+    array = cast("Array", feed)
+    return array.astype(np.float64) if array.dtype == np.float32 else array
 
 
 def _widened(graph: Graph) -> Graph:

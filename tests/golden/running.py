@@ -298,8 +298,8 @@ def _streams(device: Device, n_streams: int) -> StreamOptions:
     wanted = n_streams or int(device.number("n_streams"))
     if wanted == 1:
         return StreamOptions(is_single=True)
-    kinds = {
-        engine.name: "attach" if engine.is_attached else "independent" if engine.is_independent else "queue"
-        for engine in device.engines
-    }
-    return StreamOptions(rules={name: EngineRule(kind, wanted) for name, kind in kinds.items()})
+    rules: dict[str, EngineRule] = {}
+    for engine in device.engines:
+        kind = "attach" if engine.is_attached else "independent" if engine.is_independent else "queue"
+        rules[engine.name] = EngineRule(kind, wanted)
+    return StreamOptions(rules=rules)
