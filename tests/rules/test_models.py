@@ -22,9 +22,9 @@ from gerules.ir import Graph
 from gerules.ops import Schemas, infer_graph
 from gerules.pipeline import make_toolchain
 from gerules.runtime.reference import evaluate
+from tests.models.catalogue import find
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-MODELS = Path(__file__).parents[2] / "models"
 
 
 @functools.cache
@@ -79,9 +79,7 @@ def test_squeezenet_keeps_its_meaning_and_fuses_every_relu():
     "model", ["resnet50_ts", "resnet50_dynamo", "resnet50_dynamo_dyn", "filled_resnet50"]
 )
 def test_resnet_becomes_nineteen_blocks(model: str, device: str):
-    path = MODELS / f"{model}.onnx"
-    if not path.exists():
-        pytest.skip("the model is not built")
+    path = find(model)
     after, fired = optimize(load(path), device, "blocks")
     assert fired["bottleneck"] == 16
     assert len(after.nodes) <= 19
@@ -99,8 +97,6 @@ ATTENTION = {
 
 @pytest.mark.parametrize("model", sorted(ATTENTION))
 def test_attention_is_found_in_every_layer(model: str):
-    path = MODELS / f"{model}.onnx"
-    if not path.exists():
-        pytest.skip("the model is not built")
+    path = find(model)
     _, fired = optimize(load(path))
     assert fired["sdpa"] + fired["sdpa_zero_masked"] == ATTENTION[model]

@@ -21,10 +21,11 @@ from gerules.runtime.compare import compare
 from gerules.runtime.executor import Executor, OpTime, load_om
 from gerules.runtime.kernels import RunError
 from gerules.runtime.reference import evaluate
+from tests.models.catalogue import find
 from tests.models.oracle import assert_close
 from tests.runtime.drawn_graphs import SCHEMAS, Feeds, graphs
 from tests.runtime.onnx_cases import assert_wanted, model_cases
-from tests.runtime.test_reference import MODELS, RANDOM, SMALL, zoo_feeds
+from tests.runtime.test_reference import RANDOM, SMALL, zoo_feeds
 
 TWO_ENGINES = StreamOptions(rules={"b": EngineRule(max_parallel=2)})
 
@@ -104,9 +105,7 @@ def test_onnx_node_cases_run_from_files(part: int) -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_models_run_from_files(name: str, tmp_path: Path) -> None:
-    path = MODELS / f"{name}.onnx"
-    if not path.exists():
-        pytest.skip("the model zoo was not generated")
+    path = find(name)
     graph = infer_graph(load_onnx(path), SCHEMAS)
     feeds = zoo_feeds(path)
     write_om(compile_graph(graph)[0], tmp_path / "m.om")

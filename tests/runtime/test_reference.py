@@ -15,10 +15,10 @@ from gerules.ir import Body, DType, Graph, GraphEditor, Node, TensorType, empty_
 from gerules.runtime.interpreter import Interpreter
 from gerules.runtime.kernels import RunError
 from gerules.runtime.reference import evaluate
+from tests.models.catalogue import find
 from tests.models.oracle import assert_close, ort_outputs
 from tests.runtime.onnx_cases import ModelCase, assert_wanted, model_cases
 
-MODELS = Path(__file__).parents[2] / "models"
 SMALL = ("bert_mini_ts_dyn", "gpt2_mini_dynamo", "llama_tiny_ts", "mobilenetv2_ts", "filled_squeezenet")
 
 RANDOM = {
@@ -64,9 +64,7 @@ def test_cases_with_bodies_all_run() -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_models_against_onnxruntime(name: str) -> None:
-    path = MODELS / f"{name}.onnx"
-    if not path.exists():
-        pytest.skip("the model zoo was not generated")
+    path = find(name)
     feeds = zoo_feeds(path)
     assert_close(evaluate(load_onnx(path), feeds), ort_outputs(path, feeds), 1e-4)
 
