@@ -102,7 +102,10 @@ class _Pairing:
             return False
         is_const = left in self.want.consts and right in self.found.consts
         if (known is not None or other is not None) and not is_const:
-            raise Differs(f"{name} is shared differently")
+            stands = (
+                self.found.values[right].name if right in self.found.values else self.found.nodes[right].op
+            )
+            raise Differs(f"{name} is shared differently: {stands or right} stands in its place")
         self.paired[left], self.taken[right] = right, left
         return True
 

@@ -45,7 +45,7 @@ def why_text(trace: Trace, rule: str) -> str:
         return f"off: {trace.off[rule]}"
     count = trace.rules.get(rule)
     if count is None:
-        return "never tried: the graph does not have its operators"
+        return "never tried: nothing in the graph passes its first test"
     best = count.best
     lines: list[str] = []
     for reason, n in count.refusals.items():
