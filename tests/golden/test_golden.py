@@ -11,7 +11,7 @@ import pytest
 from gerules.errors import GerulesError, Source
 from gerules.ir import parse_graph
 from tests.golden.casefile import Case, read_cases, write_blocks
-from tests.golden.numbers import find_wrong_numbers
+from tests.golden.meaning import find_wrong_numbers
 from tests.golden.running import Outcome, run_case
 from tests.golden.sameness import explain_difference
 from tests.golden.texts import graph_text, plan_text, trace_text, why_text
