@@ -30,6 +30,19 @@ MODES: Final[Mapping[str, Mode]] = {
 """The names of modes. Source: `--precision_mode` and `--precision_mode_v2` of ATC."""
 
 
+def find_mode(name: str) -> Mode:
+    """Return the mode that a name of `MODES` stands for.
+
+    Raises:
+        PassError: E50014 for a name that is none.
+    """
+    found = MODES.get(name)
+    if found is None:
+        known = ", ".join(sorted(MODES))
+        raise PassError(table.UNKNOWN_PRECISION, mode=name, known=known, notes=suggest(name, MODES))
+    return found
+
+
 def read_lists(
     book: RuleBook,
     *,
@@ -82,10 +95,7 @@ def set_precision(
 
     Cost: linear in nodes.
     """
-    found = MODES.get(mode)
-    if found is None:
-        notes = suggest(mode, MODES)
-        raise PassError(table.UNKNOWN_PRECISION, mode=mode, known=", ".join(sorted(MODES)), notes=notes)
+    found = find_mode(mode)
     report = PrecisionReport()
     kept = Kept(keep, origin_ops or {}, report)
     if origin_ops is not None:

@@ -20,12 +20,16 @@ from gerules.errors import Source
 from gerules.ir import Attr, Const, Graph, Node, ValueType
 from gerules.ops import Extra, Schemas
 from gerules.passes.devices import find_device
+from gerules.passes.precision import find_mode
 from gerules.runtime.kernels import run_kernel
 from gerules.runtime.kernels.contract import Array
 from gerules.target import CostModel, Device
 
 HOST: Final = "host"
 """The device a compile is for unless it says otherwise: this CPU."""
+
+_PLAIN: Final = "fp32"
+"""The profile of models as they are."""
 
 RuleInput = str | Path | Source
 """Where rules come from: a file, a folder, or a text with a name."""
@@ -142,16 +146,18 @@ def make_toolchain(
 
     Raises:
         TargetError: E50010 for an unknown device, with what its description lacks.
+        PassError: E50014 for an unknown precision.
         RuleError: E40120 for each unknown switch, profile or parameter.
     """
     schemas = Schemas()
     found = find_device(book, device, schemas=schemas)
     given: dict[str, Value] = dict(params or {})
+    if precision is not None:
+        given["precision"] = precision = find_mode(precision)
     if profile is None:
-        default = found.numbers.get("default_precision", "fp32")
-        profile = precision or str(default)
-    elif precision is not None:
-        given["precision"] = precision
+        profile = precision or str(found.numbers.get("default_precision", _PLAIN))
+        # A mode without a profile of its own is the plain profile with another precision.
+        profile = profile if profile in book.profiles else _PLAIN
     environment = Environment(
         profile=profile,
         device=TextDevice(book, book.devices[device]),
