@@ -8,6 +8,7 @@ those taken by buffers that cover all of it (`whole`), as sorted disjoint ranges
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
 from heapq import heappop, heappush
 
 from gerules.backend.memory.cliques import Packing
@@ -30,22 +31,37 @@ class _Ranges:
         self.begins[i:j] = [begin]
         self.ends[i:j] = [end]
 
-    def lift(self, begin: int, size: int) -> int:
-        """The lowest place at or above `begin` where `size` bytes are free."""
-        begins, ends = self.begins, self.ends
-        i = bisect_right(ends, begin)
-        while i < len(begins) and begins[i] < begin + size:
-            begin = ends[i]
-            i += 1
-        return begin
+
+class _Tops:
+    """The highest byte taken over each range of cliques, as a segment tree."""
+
+    def __init__(self, n_leaves: int) -> None:
+        self._highest = [0] * (2 * n_leaves)
+        self._whole = [0] * (2 * n_leaves)
+
+    def over(self, nodes: Sequence[int], above: Collection[int]) -> int:
+        """The highest byte over the nodes, whose ancestors are `above`."""
+        top = max(self._highest[node] for node in nodes)
+        return max(top, max((self._whole[node] for node in above), default=0))
+
+    def lift(self, nodes: Sequence[int], above: Collection[int], end: int) -> None:
+        """Take the bytes below `end` over the nodes."""
+        highest, whole = self._highest, self._whole
+        for node in nodes:
+            whole[node] = max(whole[node], end)
+            highest[node] = max(highest[node], end)
+        for node in above:
+            if highest[node] < end:
+                highest[node] = end
 
 
-def place_first_fit(packing: Packing, order: list[int], *, max_lifts: int | None = None) -> list[int]:
+def place_first_fit(packing: Packing, order: list[int], *, max_looks: int | None = None) -> list[int]:
     """Give each buffer, in `order`, the lowest offset that is free over its life.
 
     Args:
-        max_lifts: Look-ups allowed; returns nothing when they do not suffice. Thousands of long lives at
-            once cut the unions to pieces, and the cost becomes quadratic.
+        max_looks: Nodes and ranges that may be looked at. Thousands of long lives at once cut the unions
+            to pieces, and the cost becomes quadratic; once the looks are used up, each buffer left is
+            put on top of all there is over its life, so that the call ends whatever the lives are.
 
     Cost: O(n log n) times the pieces a union falls into; few, for the unions are almost solid.
     """
@@ -53,15 +69,16 @@ def place_first_fit(packing: Packing, order: list[int], *, max_lifts: int | None
     used: dict[int, _Ranges] = {}
     whole: dict[int, _Ranges] = {}
     offsets = [-1] * len(packing.size)
-    n_lifts = 0
-    for i in order:
+    n_looks = 0
+    for n_placed, i in enumerate(order):
+        if max_looks is not None and n_looks >= max_looks:
+            _pile_up(packing, order[:n_placed], order[n_placed:], offsets)
+            break
         nodes, above = _cover(packing.low[i] + size, packing.high[i] + size)
         lists = [used[node] for node in nodes if node in used]
         lists += [whole[node] for node in above if node in whole]
         offset, spent = _lowest(lists, packing.size[i])
-        n_lifts += spent
-        if max_lifts is not None and n_lifts > max_lifts:
-            return []
+        n_looks += spent + len(nodes) + len(above)
         offsets[i] = offset
         end = offset + packing.size[i]
         for node in nodes:
@@ -70,6 +87,18 @@ def place_first_fit(packing: Packing, order: list[int], *, max_lifts: int | None
         for node in above:
             used.setdefault(node, _Ranges()).add(offset, end)
     return offsets
+
+
+def _pile_up(packing: Packing, placed: list[int], order: list[int], offsets: list[int]) -> None:
+    """Put each buffer of `order` on top of what is there over its life; O(n log n)."""
+    size = 1 << max(0, packing.n_cliques - 1).bit_length()
+    tops = _Tops(size)
+    for i in placed:
+        tops.lift(*_cover(packing.low[i] + size, packing.high[i] + size), offsets[i] + packing.size[i])
+    for i in order:
+        nodes, above = _cover(packing.low[i] + size, packing.high[i] + size)
+        offsets[i] = tops.over(nodes, above)
+        tops.lift(nodes, above, offsets[i] + packing.size[i])
 
 
 def colour_equal_sizes(packing: Packing) -> list[int]:
@@ -92,14 +121,20 @@ def colour_equal_sizes(packing: Packing) -> list[int]:
 
 
 def _lowest(lists: list[_Ranges], size: int) -> tuple[int, int]:
-    cursor, n_agreed, turn, n_lifts = 0, 0, 0, 0
+    """The lowest place where `size` bytes are free in every list, and the ranges looked at."""
+    cursor, n_agreed, turn, n_looks = 0, 0, 0, 0
     while n_agreed < len(lists):
-        lifted = lists[turn].lift(cursor, size)
-        n_lifts += 1
+        begins, ends = lists[turn].begins, lists[turn].ends
+        lifted, at, n_ranges = cursor, bisect_right(ends, cursor), len(begins)
+        n_looks += 1
+        while at < n_ranges and begins[at] < lifted + size:
+            lifted = ends[at]
+            at += 1
+            n_looks += 1
         n_agreed = n_agreed + 1 if lifted == cursor else 1
         cursor = lifted
         turn = turn + 1 if turn + 1 < len(lists) else 0
-    return cursor, n_lifts
+    return cursor, n_looks
 
 
 def _cover(begin: int, end: int) -> tuple[list[int], set[int]]:

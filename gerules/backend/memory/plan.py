@@ -30,9 +30,8 @@ _ALIVE_SHOWN: Final = 8
 _EXACT_LIMIT: Final = 600
 """Buffers up to which the exact search is tried; a node costs time linear in them."""
 
-_LIFTS_PER_BUFFER: Final = 150
-_FEWEST_LIFTS: Final = 1_000_000
-"""Look-ups first fit may take; networks need some tens a buffer."""
+_FEWEST_LOOKS: Final = 1_000_000
+"""Looks first fit may take, if its effort has fewer; networks need about a hundred a buffer."""
 
 _LADDER: Final = (1.0005, 1.001, 1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.4)
 """Targets above the lower bound, tried in turn when the bound itself is not reached."""
@@ -45,13 +44,14 @@ class _Levels:
     n_orders: int
     n_restarts: int
     n_nodes: int
+    n_looks_per_buffer: int
 
 
 _EFFORTS: Final[Mapping[Effort, _Levels]] = MappingProxyType(
     {
-        "fast": _Levels(50_000, 6, 4, 4, 100),
-        "normal": _Levels(300_000, 24, 8, 120, 700),
-        "thorough": _Levels(10_000_000, 200, 8, 1_500, 20_000),
+        "fast": _Levels(50_000, 6, 4, 4, 100, 60),
+        "normal": _Levels(300_000, 24, 8, 120, 700, 200),
+        "thorough": _Levels(10_000_000, 200, 8, 1_500, 20_000, 2_000),
     }
 )
 
@@ -183,12 +183,11 @@ def _place(
     found = search.try_orders(goal, levels.n_orders, budget)
     if found:
         return _placed(packing, found, "skyline"), budget.n_tries
-    best = _placed(packing, search.pile(budget), "skyline")
-    by_size = sorted(range(n), key=lambda i: (-packing.size[i], i))
-    fitted = place_first_fit(packing, by_size, max_lifts=max(_FEWEST_LIFTS, _LIFTS_PER_BUFFER * n))
+    best = _fit(packing, levels)
     budget.n_tries += 1
-    if fitted:
-        best = _lower(best, _placed(packing, fitted, "first fit"))
+    piled = search.pile(budget)
+    if piled:
+        best = _lower(best, _placed(packing, piled, "skyline"))
     if best.height <= goal:
         return best, budget.n_tries
     main = Budget(budget.n_steps // 2)
@@ -204,6 +203,17 @@ def _place(
         best, spent = _descend(packing, best, goal, levels.n_nodes)
         n_tries += spent
     return best, n_tries
+
+
+def _fit(packing: Packing, levels: _Levels) -> _Placement:
+    """Place without a target in bounded time, whatever the lives are."""
+    n = len(packing.size)
+    max_looks = max(_FEWEST_LOOKS, levels.n_looks_per_buffer * n)
+    by_size = sorted(range(n), key=lambda i: (-packing.size[i], i))
+    best = _placed(packing, place_first_fit(packing, by_size, max_looks=max_looks), "first fit")
+    # Where first fit is out of looks, long lives at the bottom may make a better pile.
+    by_cliques = sorted(range(n), key=lambda i: (packing.low[i] - packing.high[i], i))
+    return _lower(best, _placed(packing, place_first_fit(packing, by_cliques, max_looks=0), "first fit"))
 
 
 def _aim(

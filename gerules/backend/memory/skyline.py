@@ -7,7 +7,7 @@ wall, and the bytes in between are wasted. A dive fails as soon as waste makes a
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -19,13 +19,22 @@ from gerules.backend.memory.cliques import Packing
 _FAR: Final = 1 << 62
 """Above every rank and every clique."""
 
+_VISITS_A_STEP: Final = 16
+"""Nodes of a tree that cost as much to look at as one step of a dive."""
+
+_STEPS_A_BUFFER: Final = 6
+"""Steps a dive may take for each buffer: networks need three or four."""
+
+_FEWEST_STEPS: Final = 2_000
+
 
 @dataclass(frozen=True, slots=True)
 class Dive:
     """What a dive came to.
 
     `offsets` is empty when it failed; then `stuck` is the range of cliques that could not be filled and
-    `unplaced` holds the buffers that were left. `n_steps` counts the plateaus and buffers looked at.
+    `unplaced` holds the buffers that were left. `n_steps` counts the plateaus and buffers looked at, and
+    more when they are hard to find. A dive that runs out of steps is stuck nowhere, with nothing unplaced.
     """
 
     offsets: list[int]
@@ -40,16 +49,11 @@ class Skyline:
     def __init__(self, packing: Packing) -> None:
         self._packing = packing
         self._unit = gcd(*packing.size)
-        n = len(packing.size)
-        self._leaves = sorted(range(n), key=lambda i: (packing.low[i], packing.high[i], i))
-        self._leaf_of = [0] * n
-        for leaf, i in enumerate(self._leaves):
-            self._leaf_of[i] = leaf
-        lows = [packing.low[i] for i in self._leaves]
-        self._first_leaf = [bisect_left(lows, s) for s in range(packing.n_cliques + 1)]
-        highs = [packing.high[i] for i in self._leaves]
-        self._min_high = _build_tree(highs, _FAR, smallest=True)
-        self._max_high = _build_tree(highs, -1, smallest=False)
+        self._shelves = _build_shelves(packing)
+        self._place_of = [(0, 0)] * len(packing.size)
+        for at, shelf in enumerate(self._shelves):
+            for leaf, i in enumerate(shelf.leaves):
+                self._place_of[i] = at, leaf
         self._height = _build_tree([total // self._unit for total in packing.total], 0, smallest=False)
 
     def dive(self, rank: list[int], target_bytes: int) -> Dive:
@@ -57,20 +61,21 @@ class Skyline:
 
         `target_bytes` must be at least the packing's lower bound.
 
-        Cost: O(n log n) in practice; one query of the candidate tree can be linear.
+        Cost: O(n log n): the dive gives up when its buffers are too hard to find.
         """
         packing, unit = self._packing, self._unit
         low, high, n_cliques, n = packing.low, packing.high, packing.n_cliques, len(packing.size)
         target = target_bytes // unit
-        waiting = _Waiting(
-            self._first_leaf, self._min_high[:], self._max_high[:], [rank[i] for i in self._leaves]
-        )
+        waiting = _Waiting(self._shelves, rank)
         sums = _Sums(self._height[:])
         offsets = [-1] * n
         stop, tall, left = [0] * n_cliques, [-1] * n_cliques, [-1] * n_cliques
         stop[0], tall[0] = n_cliques, 0
-        heap, n_placed, n_steps = [(0, 0)], 0, 0
+        heap, n_placed = [(0, 0)], 0
+        max_visits = _VISITS_A_STEP * (_STEPS_A_BUFFER * n + _FEWEST_STEPS)
         while n_placed < n:
+            if waiting.n_visits > max_visits:
+                return Dive([], (0, 0), [], waiting.n_steps)
             height, a = heappop(heap)
             if tall[a] != height:
                 continue
@@ -78,10 +83,11 @@ class Skyline:
             before = tall[left[a]] if left[a] >= 0 else _FAR
             after = tall[b] if b < n_cliques else _FAR
             chosen = -1
-            n_steps += 1
-            for leaf in waiting.candidates(a, b):
-                n_steps += 1
-                i = self._leaves[leaf]
+            waiting.n_visits += _VISITS_A_STEP
+            for i in waiting.candidates(a, b):
+                waiting.n_visits += _VISITS_A_STEP
+                if waiting.n_visits > max_visits:
+                    break
                 top = height + packing.size[i] // unit
                 lo, hi = low[i], high[i]
                 room = target - (top if top < before else before) + height
@@ -103,11 +109,12 @@ class Skyline:
             if chosen < 0:
                 wall = before if before < after else after
                 if wall == _FAR or wall - height + sums.largest(a, b) > target:
-                    return Dive([], (a, b), [i for i in range(n) if offsets[i] < 0], n_steps)
+                    unplaced = [i for i in range(n) if offsets[i] < 0]
+                    return Dive([], (a, b), unplaced, waiting.n_steps)
                 sums.add(a, b, wall - height)
                 _set(a, b, wall, stop, tall, left, n_cliques, heap)
                 continue
-            waiting.remove(self._leaf_of[chosen])
+            waiting.remove(*self._place_of[chosen])
             offsets[chosen] = height * unit
             n_placed += 1
             lo, hi = low[chosen], high[chosen]
@@ -122,7 +129,7 @@ class Skyline:
                 heappush(heap, (height, a))
             stop[lo] = hi
             _set(lo, hi, height + packing.size[chosen] // unit, stop, tall, left, n_cliques, heap)
-        return Dive(offsets, (0, 0), [], n_steps)
+        return Dive(offsets, (0, 0), [], waiting.n_steps)
 
 
 def _set(
@@ -168,76 +175,140 @@ def _build_tree(leaves: list[int], empty: int, *, smallest: bool) -> list[int]:
     return out
 
 
+class _Shelf:
+    """Buffers of about the same width, as leaves by (first clique, end clique).
+
+    Wide buffers come early in every order and seldom fit; among narrow ones they would hide those that do.
+    """
+
+    __slots__ = ("least", "leaves", "lows", "max_high", "min_high", "most", "n_left", "size")
+
+    def __init__(self, packing: Packing, members: list[int]) -> None:
+        low, high = packing.low, packing.high
+        self.leaves = sorted(members, key=lambda i: (low[i], high[i], i))
+        self.lows = [low[i] for i in self.leaves]
+        widths = [high[i] - low[i] for i in members]
+        self.least, self.most = min(widths), max(widths)
+        highs = [high[i] for i in self.leaves]
+        self.min_high = _build_tree(highs, _FAR, smallest=True)
+        self.max_high = _build_tree(highs, -1, smallest=False)
+        self.size = len(self.min_high) // 2
+        self.n_left = len(members)
+
+    def copy(self) -> _Shelf:
+        """The same shelf, to be emptied by one dive."""
+        other = object.__new__(_Shelf)
+        other.leaves, other.lows, other.size, other.n_left = self.leaves, self.lows, self.size, self.n_left
+        other.least, other.most = self.least, self.most
+        other.min_high, other.max_high = self.min_high[:], self.max_high[:]
+        return other
+
+
+def _build_shelves(packing: Packing) -> list[_Shelf]:
+    """Sort the buffers by width, each shelf up to sixteen times as wide as the one before."""
+    members: dict[int, list[int]] = {}
+    for i, (low, high) in enumerate(zip(packing.low, packing.high, strict=True)):
+        members.setdefault((high - low).bit_length() // 4, []).append(i)
+    return [_Shelf(packing, members[level]) for level in sorted(members)]
+
+
 class _Waiting:
-    """The buffers not placed yet, as leaves by (first clique, end clique)."""
+    """The buffers not placed yet; `n_visits` counts the nodes looked at."""
 
-    __slots__ = ("_first_leaf", "_max_high", "_min_high", "_min_rank", "_size")
+    __slots__ = ("_min_rank", "_shelves", "n_visits")
 
-    def __init__(
-        self, first_leaf: list[int], min_high: list[int], max_high: list[int], ranks: list[int]
-    ) -> None:
-        self._first_leaf = first_leaf
-        self._min_high = min_high
-        self._max_high = max_high
-        self._min_rank = _build_tree(ranks, _FAR, smallest=True)
-        self._size = len(min_high) // 2
+    def __init__(self, shelves: list[_Shelf], rank: list[int]) -> None:
+        self._shelves = [shelf.copy() for shelf in shelves]
+        self._min_rank = [
+            _build_tree([rank[i] for i in shelf.leaves], _FAR, smallest=True) for shelf in shelves
+        ]
+        self.n_visits = 0
+
+    @property
+    def n_steps(self) -> int:
+        """The visits in steps of a dive."""
+        return self.n_visits // _VISITS_A_STEP
 
     def candidates(self, a: int, b: int) -> Iterator[int]:
-        """Yield the leaves that lie inside `[a, b)` by rising rank, best first, each only when asked for."""
-        size, min_high, min_rank = self._size, self._min_high, self._min_rank
-        lo, hi = self._first_leaf[a] + size, self._first_leaf[b] + size
-        heap: list[tuple[int, int]] = []
-        while lo < hi:
-            if lo & 1:
-                if min_high[lo] <= b:
-                    heap.append((min_rank[lo], lo))
-                lo += 1
-            if hi & 1:
-                hi -= 1
-                if min_high[hi] <= b:
-                    heap.append((min_rank[hi], hi))
-            lo >>= 1
-            hi >>= 1
+        """Yield the buffers that lie inside `[a, b)` by rising rank, best first, each only when asked for."""
+        heap: list[tuple[int, int, int]] = []
+        width = b - a
+        for at, shelf in enumerate(self._shelves):
+            if shelf.least > width:
+                break
+            if not shelf.n_left:
+                continue
+            lows, size, min_high, min_rank = shelf.lows, shelf.size, shelf.min_high, self._min_rank[at]
+            lo = bisect_left(lows, a)
+            hi = bisect_right(lows, b - shelf.least, lo) + size
+            lo += size
+            while lo < hi:
+                if lo & 1:
+                    if min_high[lo] <= b:
+                        heap.append((min_rank[lo], lo, at))
+                    lo += 1
+                if hi & 1:
+                    hi -= 1
+                    if min_high[hi] <= b:
+                        heap.append((min_rank[hi], hi, at))
+                lo >>= 1
+                hi >>= 1
         heapify(heap)
         while heap:
-            node = heappop(heap)[1]
-            if node >= size:
-                yield node - size
-                continue
-            node *= 2
-            if min_high[node] <= b:
-                heappush(heap, (min_rank[node], node))
-            node += 1
-            if min_high[node] <= b:
-                heappush(heap, (min_rank[node], node))
+            best, node, at = heappop(heap)
+            shelf = self._shelves[at]
+            size, min_high, min_rank = shelf.size, shelf.min_high, self._min_rank[at]
+            while node < size:
+                self.n_visits += 1
+                # The child that has the node's rank is still the best of all, if it fits.
+                node *= 2
+                other = node + 1
+                if min_rank[node] != best:
+                    node, other = other, node
+                if min_high[other] <= b:
+                    heappush(heap, (min_rank[other], other, at))
+                if min_high[node] > b:
+                    break
+            else:
+                yield shelf.leaves[node - size]
 
     def covers(self, a: int, b: int, clique: int) -> bool:
-        """Whether some leaf inside `[a, b)` is alive at `clique`."""
-        size, min_high, max_high = self._size, self._min_high, self._max_high
-        lo, hi = self._first_leaf[a] + size, self._first_leaf[clique + 1] + size
+        """Whether some buffer inside `[a, b)` is alive at `clique`."""
         stack: list[int] = []
-        while lo < hi:
-            if lo & 1:
-                stack.append(lo)
-                lo += 1
-            if hi & 1:
-                hi -= 1
-                stack.append(hi)
-            lo >>= 1
-            hi >>= 1
-        while stack:
-            node = stack.pop()
-            if min_high[node] > b or max_high[node] <= clique:
+        for shelf in self._shelves:
+            if shelf.least > b - a:
+                break
+            if not shelf.n_left:
                 continue
-            if node >= size:
-                return True
-            stack += (2 * node, 2 * node + 1)
+            lows, size, min_high, max_high = shelf.lows, shelf.size, shelf.min_high, shelf.max_high
+            lo = bisect_left(lows, max(a, clique + 1 - shelf.most))
+            hi = bisect_right(lows, min(clique, b - shelf.least), lo) + size
+            lo += size
+            while lo < hi:
+                if lo & 1:
+                    stack.append(lo)
+                    lo += 1
+                if hi & 1:
+                    hi -= 1
+                    stack.append(hi)
+                lo >>= 1
+                hi >>= 1
+            while stack:
+                node = stack.pop()
+                self.n_visits += 1
+                if min_high[node] > b or max_high[node] <= clique:
+                    continue
+                if node >= size:
+                    return True
+                stack += (2 * node, 2 * node + 1)
         return False
 
-    def remove(self, leaf: int) -> None:
-        """Take a leaf out."""
-        min_high, max_high, min_rank = self._min_high, self._max_high, self._min_rank
-        node = leaf + self._size
+    def remove(self, at: int, leaf: int) -> None:
+        """Take a leaf out of shelf `at`."""
+        shelf, min_rank = self._shelves[at], self._min_rank[at]
+        shelf.n_left -= 1
+        min_high, max_high = shelf.min_high, shelf.max_high
+        node = leaf + shelf.size
         min_high[node], max_high[node], min_rank[node] = _FAR, -1, _FAR
         node >>= 1
         while node:
@@ -280,12 +351,26 @@ class _Sums:
                 lazy[hi] += amount
             lo >>= 1
             hi >>= 1
-        while one:
             x, y = most[2 * one], most[2 * one + 1]
             most[one] = (x if x > y else y) + lazy[one]
             if two != one:
                 x, y = most[2 * two], most[2 * two + 1]
                 most[two] = (x if x > y else y) + lazy[two]
+            one >>= 1
+            two >>= 1
+        # Above the range a node changes only with what is below it.
+        while one:
+            x, y = most[2 * one], most[2 * one + 1]
+            new = (x if x > y else y) + lazy[one]
+            is_same = new == most[one]
+            most[one] = new
+            if two != one:
+                x, y = most[2 * two], most[2 * two + 1]
+                new = (x if x > y else y) + lazy[two]
+                is_same = is_same and new == most[two]
+                most[two] = new
+            if is_same:
+                return
             one >>= 1
             two >>= 1
 
