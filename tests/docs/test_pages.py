@@ -66,7 +66,7 @@ def private_attributes() -> set[str]:
     """Every `_gerules_` attribute that some source of the back end or the runtime names."""
     found: set[str] = set()
     for path in sorted((ROOT / "gerules").rglob("*.py")):
-        found |= set(re.findall(r"[\"'](_gerules_[a-z_]+)", path.read_text(encoding="utf-8")))
+        found |= set(re.findall(r"[\"'](_gerules_[a-z0-9_]+)", path.read_text(encoding="utf-8")))
     return found - {"_gerules_"}
 
 
