@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import networkx as nx
-from tests.backend.schedule.graphs import happens_before, task_graphs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gerules.backend.schedule import (
@@ -19,6 +18,7 @@ from gerules.backend.schedule import (
     check_schedule,
     find_events,
 )
+from tests.backend.schedule.graphs import happens_before, task_graphs
 
 
 @st.composite
@@ -49,7 +49,6 @@ def dependencies(graph: TaskGraph, steps: tuple[int, ...], streams: tuple[int, .
     return out
 
 
-@settings(max_examples=400, deadline=None)
 @given(cases())
 def test_events_are_the_transitive_reduction_between_streams(
     case: tuple[TaskGraph, tuple[int, ...], tuple[int, ...]],
@@ -62,7 +61,6 @@ def test_events_are_the_transitive_reduction_between_streams(
     assert [event.id for event in events] == list(range(len(want)))
 
 
-@settings(max_examples=300, deadline=None)
 @given(cases(), st.data())
 def test_the_checker_finds_what_the_closure_lacks(
     case: tuple[TaskGraph, tuple[int, ...], tuple[int, ...]], data: st.DataObject

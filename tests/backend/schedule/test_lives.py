@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.backend.schedule.graphs import happens_before, stream_options, task_graphs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gerules.backend.memory import (
@@ -32,9 +31,9 @@ from gerules.backend.schedule import (
     prove_in_place,
     workspace_id,
 )
+from tests.backend.schedule.graphs import happens_before, stream_options, task_graphs
 
 
-@settings(max_examples=300, deadline=None)
 @given(task_graphs(), st.data())
 def test_horizons_are_what_the_closure_says(graph: TaskGraph, data: st.DataObject) -> None:
     n = len(graph.tasks)
@@ -45,7 +44,6 @@ def test_horizons_are_what_the_closure_says(graph: TaskGraph, data: st.DataObjec
     assert find_horizons(schedule) == want
 
 
-@settings(max_examples=400, deadline=None)
 @given(task_graphs(), st.data(), st.booleans())
 def test_plans_of_many_streams_have_no_races(
     graph: TaskGraph, data: st.DataObject, is_in_place: bool
@@ -66,7 +64,6 @@ def test_plans_of_many_streams_have_no_races(
     assert find_races(accesses, offsets, streams, schedule.waits, in_place=pairs) == []
 
 
-@settings(max_examples=400, deadline=None)
 @given(task_graphs(), st.data())
 def test_races_are_found_exactly_when_the_closure_has_one(graph: TaskGraph, data: st.DataObject) -> None:
     n = len(graph.tasks)
@@ -170,7 +167,6 @@ def test_in_place_over_streams_needs_the_other_readers_done(is_ordered: bool) ->
     assert bool(races) != is_ordered
 
 
-@settings(max_examples=100, deadline=None)
 @given(task_graphs(max_size=25), stream_options())
 def test_built_schedules_plan_without_races(graph: TaskGraph, options: StreamOptions) -> None:
     schedule = build_schedule(graph, options)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.backend.schedule.graphs import task_graphs
-from hypothesis import given, settings
+from hypothesis import given
 
 from gerules.backend.memory import lower_bound
 from gerules.backend.schedule import (
@@ -20,6 +19,7 @@ from gerules.backend.schedule import (
     order_lower_bound,
     peak_bytes,
 )
+from tests.backend.schedule.graphs import task_graphs
 
 
 def all_orders(graph: TaskGraph, done: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
@@ -30,7 +30,6 @@ def all_orders(graph: TaskGraph, done: tuple[int, ...] = ()) -> Iterator[tuple[i
             yield from all_orders(graph, (*done, at))
 
 
-@settings(max_examples=300, deadline=None)
 @given(task_graphs())
 def test_the_order_is_topological_and_no_worse_than_the_one_given(graph: TaskGraph) -> None:
     order = choose_order(graph)
@@ -42,14 +41,12 @@ def test_the_order_is_topological_and_no_worse_than_the_one_given(graph: TaskGra
     assert choose_order(graph) == order
 
 
-@settings(max_examples=120, deadline=None)
 @given(task_graphs(max_size=6))
 def test_a_small_order_is_the_best_there_is(graph: TaskGraph) -> None:
     # The beam is wide enough to hold every set of tasks done, so it is exact here.
     assert choose_order(graph).peak_bytes == min(peak_bytes(graph, steps) for steps in all_orders(graph))
 
 
-@settings(max_examples=200, deadline=None)
 @given(task_graphs())
 def test_the_peak_is_what_the_lifetimes_add_up_to(graph: TaskGraph) -> None:
     steps = choose_order(graph).steps

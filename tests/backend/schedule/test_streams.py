@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.backend.schedule.graphs import stream_options, task_graphs
-from hypothesis import given, settings
+from hypothesis import given
 
 from gerules.backend.schedule import (
     EngineRule,
@@ -17,6 +16,7 @@ from gerules.backend.schedule import (
     build_task_graph,
     check_schedule,
 )
+from tests.backend.schedule.graphs import stream_options, task_graphs
 
 ATTACH = EngineRule("attach")
 
@@ -124,7 +124,6 @@ def test_more_streams_than_the_device_has_are_an_error() -> None:
     assert assign(graph, StreamOptions(max_streams=3)) == (0, 1, 2)
 
 
-@settings(max_examples=300, deadline=None)
 @given(task_graphs(), stream_options())
 def test_streams_are_dense_within_limits_and_one_engine_each(
     graph: TaskGraph, options: StreamOptions
@@ -138,7 +137,6 @@ def test_streams_are_dense_within_limits_and_one_engine_each(
             assert len(mine) <= (1 if rule.kind == "independent" else rule.max_parallel)
 
 
-@settings(max_examples=300, deadline=None)
 @given(task_graphs(), stream_options())
 def test_a_schedule_passes_its_checker(graph: TaskGraph, options: StreamOptions) -> None:
     assert check_schedule(graph, build_schedule(graph, options)) == []
