@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from gerules.engine.binding import UNBOUND, Kind, Match, Path, Scope
 from gerules.engine.keywords import value_of_attr
 from gerules.engine.site import Site
 from gerules.ir import Attr, Dim, DType, Node
+
+_MOST_PASSED: Final = 256
+"""Nodes that `reaches` looks past; farther away nothing is found, so that its cost stays bounded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,11 +50,14 @@ class Questions:
         self._tags = tags
 
     def reaches(self, value: ValueView, ops: frozenset[str], via: frozenset[str], /) -> bool:
-        """Whether a path of readers leads from `value` through operators of `via` to one of `ops`."""
+        """Whether a path of readers leads from `value` through operators of `via` to one of `ops`.
+
+        No more than `_MOST_PASSED` nodes are passed: rules that move step by step ask again at each.
+        """
         editor = self._site.editor
         seen: set[int] = set()
         pending = [value.id]
-        while pending:
+        while pending and len(seen) < _MOST_PASSED:
             for reader in editor.readers(pending.pop()):
                 node = editor.nodes[reader]
                 if node.op in ops:

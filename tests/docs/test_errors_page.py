@@ -7,12 +7,12 @@ import runpy
 from pathlib import Path
 
 import pytest
-from tests.docs.engine_run import apply_rules
-from tests.docs.pages import DOCS, Block, blocks_of, generator, load_block
 
 from gerules.dsl.selection import resolve_params
 from gerules.errors import TABLE, Diagnostic, GerulesError, Source
 from gerules.ir import parse_graph
+from tests.docs.engine_run import apply_rules
+from tests.docs.pages import DOCS, Block, blocks_of, generator, load_block
 
 PAGE = DOCS / "errors.md"
 TEXT = PAGE.read_text(encoding="utf-8")

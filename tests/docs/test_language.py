@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.docs.engine_run import apply_rules, meaning_of
-from tests.docs.pages import DOCS, PAGES, Block, blocks_of, load_block
 
 from gerules.dsl import RuleBook, load_rules
 from gerules.dsl.functions import ATTRIBUTES, METHODS, documented
@@ -25,6 +23,8 @@ from gerules.ir import parse_graph, print_graph
 from gerules.pipeline.phases import CUSTOM
 from gerules.report.rule_tests import test_rules
 from gerules.text.parse import RULES
+from tests.docs.engine_run import apply_rules, meaning_of
+from tests.docs.pages import DOCS, PAGES, Block, blocks_of, load_block
 
 PAGE = DOCS / "language.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -8,13 +8,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import DOCS, PAGES, generator
 
 import gerules
 from gerules.backend.om.header import PartitionType
 from gerules.ir import Format
 from gerules.passes.precision import MODES
 from gerules.target.device import DEFAULT_NUMBERS
+from tests.docs.pages import DOCS, PAGES, generator
 
 ROOT = DOCS.parent
 TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "README.md"]

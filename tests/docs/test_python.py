@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.docs.pages import DOCS, PAGES, blocks_of
 
 WITH_PYTHON = [path for path in PAGES if any(not block.code for block in blocks_of(path, "python"))]

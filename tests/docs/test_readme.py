@@ -1,4 +1,5 @@
-"""The README keeps its word: its files are written, its commands are run, and what they print is what it shows.
+"""The README keeps its word: its files are written, its commands are run, and what they print is what it
+shows.
 
 `GERULES_README_UPDATE=1 pytest tests/docs/test_readme.py` writes the output of today into the page.
 """

@@ -1,4 +1,4 @@
-"""The error table: codes, slugs and names are unique, and every entry is complete and explained in the docs."""
+"""The error table: codes, slugs and names are unique, and every entry is complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def test_an_entry_is_complete(item: ErrorCode) -> None:
 
 def test_a_long_line_is_cut_around_the_caret() -> None:
     text = "x" * 500 + "!" + "y" * 500
-    shown = render([Diagnostic(table_module.UNDEFINED_NAME, {"name": "!"}, Span(Source("f", text), 500, 501))])
+    span = Span(Source("f", text), 500, 501)
+    shown = render([Diagnostic(table_module.UNDEFINED_NAME, {"name": "!"}, span)])
     line, caret = shown.splitlines()[3:5]
     assert len(line) < 130
     assert line[caret.index("^")] == "!"

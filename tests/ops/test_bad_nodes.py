@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.ops.node_models import graph_of, node_tests
 
 from gerules.ir import (
     Attr,
@@ -23,6 +22,7 @@ from gerules.ir import (
 )
 from gerules.ops import Schemas, ShapeError, infer, infer_graph
 from gerules.ops.inference import RULES
+from tests.ops.node_models import graph_of, node_tests
 
 SCHEMAS = Schemas()
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 import onnx.parser
 import pytest
-from tests.ops.node_models import graph_of
 
 from gerules.ir import (
     Attr,
@@ -22,6 +21,7 @@ from gerules.ir import (
     empty_graph,
 )
 from gerules.ops import OpSchema, Param, Schemas, ShapeError, infer_graph, infer_nodes
+from tests.ops.node_models import graph_of
 
 SCHEMAS = Schemas()
 

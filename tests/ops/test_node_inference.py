@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import onnx.shape_inference
 import pytest
-from tests.ops.node_models import SCHEMAS, NodeTest, graph_of, node_tests, op_of
 from onnx import numpy_helper
 
 from gerules.ir import Const, DType, Graph, GraphEditor, SequenceType, TensorType, ValueType, dtype_of, unify
@@ -17,6 +16,7 @@ from gerules.ops import infer_graph
 from gerules.ops.inference import RULES
 from gerules.ops.onnx_types import type_of_proto
 from gerules.ops.registry import raw_schema
+from tests.ops.node_models import SCHEMAS, NodeTest, graph_of, node_tests, op_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

@@ -16,7 +16,9 @@ def test_every_mode_needs_no_profile_of_its_own(mode: str) -> None:
     assert make_toolchain(BOOK, {"": 17}, precision=mode).precision == MODES[mode]
 
 
-@pytest.mark.parametrize(("device", "want"), [("host", "fp32"), ("ascend910b", "fp16"), ("ascend310", "fp16")])
+@pytest.mark.parametrize(
+    ("device", "want"), [("host", "fp32"), ("ascend910b", "fp16"), ("ascend310", "fp16")]
+)
 def test_the_device_has_a_precision_of_its_own(device: str, want: str) -> None:
     assert make_toolchain(BOOK, {"": 17}, device=device).precision == want
 
