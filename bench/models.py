@@ -4,8 +4,8 @@
     python bench/models.py resnet50_ts        # some of them
 
 Prints Markdown tables. Times are CPU seconds of this process, from the model file to the `.om` file;
-`load+save` is `onnx.load` and `onnx.save` of the same file, in the same run. Errors are max|got - want| / max|want| over
-all outputs, against onnxruntime with its optimisations off.
+`load+save` is `onnx.load` and `onnx.save` of the same file, in the same run. Errors are max|got - want| /
+max|want| over all outputs, against onnxruntime with its optimisations off.
 """
 
 from __future__ import annotations
