@@ -534,6 +534,11 @@ UNKNOWN_KEEP: Final = ErrorCode(
     "What keeps its element type is named by the model's own node names, or as `OpType::Name`.",
     "correct the name",
 )
+FORMAT_NOT_TAKEN: Final = ErrorCode(
+    "E50016", "format-not-taken", "no kernel of {device} runs {op} on {types}",
+    "A rule would make an operator whose operands lie in storage formats that none of its kernels takes.",
+    "convert the operands with ge::TransData, or add a line to the device's table of formats",
+)
 
 # ---------------------------------------------------------------- E2: switches and run-time inputs
 # E20001-E20029: inputs at run time
@@ -674,6 +679,11 @@ BAD_DEFINE: Final = ErrorCode(
     "E40038", "define-does-not-fit", "{op} cannot be expanded here: {reason}",
     "What a `define` says does not go with the inputs or attributes of this node.",
     "correct the node, or the definition",
+)
+NO_ATTRIBUTE_HERE: Final = ErrorCode(
+    "E40039", "no-attribute-here", "an attribute stands here in the sub-pattern, and this can be none",
+    "A formal that a `pattern` uses as an attribute takes a name, a number or `none`.",
+    "give a name, and say with a guard what it has to be",
 )
 UNKNOWN_OPERATOR: Final = ErrorCode(
     "E40111", "unknown-operator", "{name} is no operator",

@@ -20,6 +20,7 @@ from gerules.errors import Source
 from gerules.ir import Attr, Const, Graph, Node, ValueType
 from gerules.ops import Extra, Schemas
 from gerules.passes.devices import find_device
+from gerules.passes.format_types import infer_formats
 from gerules.passes.precision import find_mode
 from gerules.runtime.kernels import run_kernel
 from gerules.runtime.kernels.contract import Array
@@ -76,8 +77,8 @@ class Toolchain:
 
     @cached_property
     def infer(self) -> Infer:
-        """Types of new nodes."""
-        return make_infer(self.schemas, self.opsets, self.extra)
+        """Types of new nodes, storage formats included."""
+        return infer_formats(make_infer(self.schemas, self.opsets, self.extra), self.device)
 
     @cached_property
     def _infer_meanings(self) -> Infer:
