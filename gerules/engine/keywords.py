@@ -93,6 +93,8 @@ class Keywords:
                     schema.attrs[keyword.name].default if schema and keyword.name in schema.attrs else None
                 )
                 fetch = _fetch_attr(keyword.name, default)
+                if (op, keyword.name) == ("Transpose", "perm") and not isinstance(arg.pattern, AbsentAttr):
+                    fetch = _fetch_perm(fetch, self._site)
             else:
                 claimed.add(keyword.input_index)
                 fetch = _fetch_input(keyword.input_index, self._site)
@@ -211,6 +213,17 @@ def _fetch_attr(name: str, default: Attr | None) -> Fetch:
     def fetch(node: Node) -> object:
         value = node.attrs.get(name)
         return filled if value is None else value_of_attr(value)
+
+    return fetch
+
+
+def _fetch_perm(written: Fetch, site: Site) -> Fetch:
+    """A permutation that is left out reverses the axes, as many as there are."""
+
+    def fetch(node: Node) -> object:
+        found = written(node)
+        rank = site.rank_of(node.inputs[0]) if found is None and node.inputs else None
+        return found if rank is None else tuple(range(rank))[::-1]
 
     return fetch
 
