@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from gerules.dsl.syntax import AnyTargets, RestTargets, Target
 from gerules.dsl.values import Value
 from gerules.engine.binding import UNBOUND, Link, Match, Scope, Step, chain_up
+from gerules.engine.keywords import is_equal
 from gerules.engine.site import Site
 from gerules.engine.value_types import is_number
 from gerules.errors import Span
@@ -136,6 +137,40 @@ def copy(source: int, slot: int) -> Link:
                 return True
             m.undo(mark)
             return False
+
+        return step
+
+    return link
+
+
+def attribute(slot: int, source: int) -> Link:
+    """An attribute from inside a sub-pattern: bound, or compared with what the name is bound to."""
+
+    def link(nxt: Step) -> Step:
+        def step(m: Match) -> bool:
+            found, known = m.slots[source], m.slots[slot]
+            if known is not UNBOUND:
+                return (known is found or is_equal(known, found, None)) and nxt(m)
+            mark = len(m.trail)
+            m.bind(slot, found)
+            if nxt(m):
+                return True
+            m.undo(mark)
+            return False
+
+        return step
+
+    return link
+
+
+def attribute_is(wanted: object, source: int, depth: int, span: Span) -> Link:
+    """An attribute from inside a sub-pattern that has to have a value."""
+
+    def link(nxt: Step) -> Step:
+        def step(m: Match) -> bool:
+            if not is_equal(m.slots[source], wanted, None):
+                return m.miss(depth, span, None)
+            return nxt(m)
 
         return step
 

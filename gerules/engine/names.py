@@ -47,6 +47,12 @@ class Frame:
 def declare(frame: Frame, new_slot: Callable[[], int]) -> None:
     """Give slots to every name that the lines of a frame bind."""
     for line in frame.graph.lines:
+        # An argument looks like a value; whether it is one is for the sub-pattern to say.
+        for pattern in patterns_in(line.pattern):
+            if isinstance(pattern, CallPattern):
+                for name in frame.graph.vocabulary.attrs_given(pattern):
+                    frame.slot(new_slot, name, Kind.ATTR)
+    for line in frame.graph.lines:
         for target in line.targets:
             if isinstance(target, Target) and target.name != ANY:
                 frame.slot(new_slot, target.name, Kind.VALUE)

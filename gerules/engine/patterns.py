@@ -39,6 +39,8 @@ from gerules.engine.chains import ChainMemory, chain_link
 from gerules.engine.keywords import Keywords
 from gerules.engine.links import (
     absent,
+    attribute,
+    attribute_is,
     bind_none,
     bind_result,
     bind_targets,
@@ -358,8 +360,10 @@ class PatternCompiler:
         targets: Sequence[Target | RestTargets | AnyTargets],
     ) -> list[Link]:
         local = Frame(PatternGraph(clause.match, self.vocabulary))
-        for formal in clause.formals:
-            local.slot(self.new_slot, formal.name.name, Kind.VALUE)
+        attr_places = self.vocabulary.attr_places(clause.name.name)
+        for place, formal in enumerate(clause.formals):
+            kind = Kind.ATTR if place in attr_places else Kind.VALUE
+            local.slot(self.new_slot, formal.name.name, kind)
         declare(local, self.new_slot)
         links: list[Link] = []
         local_bound: set[str] = set()
@@ -376,14 +380,35 @@ class PatternCompiler:
                 guard(self.evaluator.condition(condition, local.scope), self.n_calls, condition.span)
             )
         links.append(bind_none([local.scope.slots[formal.name.name] for formal in clause.formals]))
-        for formal, arg in pairs:
-            links += self.value(arg, local.scope.slots[formal.name.name], frame, bound, -1)
+        for place, (formal, arg) in enumerate(pairs):
+            source = local.scope.slots[formal.name.name]
+            if place in attr_places:
+                links += self._attr_argument(arg, source, frame, bound)
+            else:
+                links += self.value(arg, source, frame, bound, -1)
         for target, name in zip(targets[1:], clause.results[1:], strict=False):
             if isinstance(target, Target) and target.name != ANY:
                 outer = ValuePattern(target.span, target.name, target.type)
                 bound.add(target.name)
                 links += self.value(outer, local.scope.slots[name.name], frame, bound, -1)
         return links
+
+    def _attr_argument(self, arg: Pattern, source: int, frame: Frame, bound: set[str]) -> list[Link]:
+        """Compile the argument for a formal that stands for an attribute: a name, a number or none."""
+        match arg:
+            case ValuePattern(name=name, type=None):
+                if name == ANY:
+                    return []
+                bound.add(name)
+                return [attribute(frame.scope.slots[name], source)]
+            case NumberPattern(value=wanted):
+                return [attribute_is(wanted, source, self.n_calls, arg.span)]
+            case ParamPattern(name=name):
+                return [attribute_is(self.vocabulary.settings.get(name), source, self.n_calls, arg.span)]
+            case NonePattern():
+                return [absent(source)]
+            case _:
+                raise RuleError(table.NO_ATTRIBUTE_HERE, span=arg.span)
 
 
 def _common(sets: Sequence[set[str]]) -> set[str]:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gerules.dsl.syntax import OpSet, PatternDef
+from gerules.dsl.syntax import (
+    ANY,
+    CallPattern,
+    CaptureAttr,
+    ManyLines,
+    OpSet,
+    PatternDef,
+    PlainOp,
+    ValuePattern,
+    patterns_in,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +29,7 @@ class Vocabulary:
     """Operators that the first result of a sub-pattern can come from, once asked for."""
     result_depths: dict[str, int] = field(default_factory=dict[str, int])
     """How many nodes deep a sub-pattern is, once asked for."""
+    _attr_places: dict[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
 
     def ops(self, op_set: OpSet) -> frozenset[str]:
         """Return the operators of a set, its terms read from left to right; unknown names are empty."""
@@ -34,3 +45,39 @@ class Vocabulary:
         """Return the value of `$NAME` when it is a number."""
         value = self.settings.get(name)
         return value if isinstance(value, int | float) else None
+
+    def attr_places(self, name: str) -> frozenset[int]:
+        """Return the places of a sub-pattern's formals that stand for attributes, and not for values."""
+        known = self._attr_places
+        if name not in known:
+            known[name] = frozenset()  # what a pattern that needs itself adds
+            known[name] = frozenset(
+                place
+                for clause in self.patterns[name]
+                for place, formal in enumerate(clause.formals)
+                if self._is_attr(clause, formal.name.name)
+            )
+        return known[name]
+
+    def attrs_given(self, call: CallPattern) -> Iterator[str]:
+        """Yield the names that a call of a sub-pattern hands to formals that stand for attributes."""
+        if not isinstance(call.op, PlainOp) or call.op.name not in self.patterns:
+            return
+        places = self.attr_places(call.op.name)
+        for place, arg in enumerate(call.args):
+            if place in places and isinstance(arg, ValuePattern) and arg.name != ANY:
+                yield arg.name
+
+    def _is_attr(self, clause: PatternDef, formal: str) -> bool:
+        calls = [
+            inner
+            for item in clause.match
+            for line in (item.lines if isinstance(item, ManyLines) else (item,))
+            for inner in patterns_in(line.pattern)
+            if isinstance(inner, CallPattern)
+        ]
+        return any(
+            (isinstance(attr.pattern, CaptureAttr) and attr.pattern.name == formal)
+            for call in calls
+            for attr in call.attrs
+        ) or any(formal in self.attrs_given(call) for call in calls)
