@@ -115,7 +115,13 @@ def make_plans(
     known.update(graph.inputs)
     proven = prove_in_place(tasks, schedule, lowering.wishes)
     buffers = coalesce(lifetimes, in_place=[w for w in proven if w.input in known and w.output in known])
-    memory = plan_memory(buffers.lifetimes, limit_bytes=limit_bytes, align_bytes=align_bytes, effort=effort)
+    memory = plan_memory(
+        buffers.lifetimes,
+        limit_bytes=limit_bytes,
+        align_bytes=align_bytes,
+        effort=effort,
+        name_of=lambda id: _name_of(id, graph),
+    )
     plans = Plans(
         lowering, tasks, schedule, tuple(lifetimes), buffers.taken, memory, spread_offsets(memory, buffers)
     )
@@ -124,6 +130,15 @@ def make_plans(
         faults.add(table.INTERNAL, reason=flaw)
     faults.raise_if_any(PlanError)
     return plans
+
+
+def _name_of(id: int, graph: Graph) -> str:
+    """What the model calls a value, or the workspace of a node."""
+    if id in graph.values:
+        return graph.values[id].name or f"value {id}"
+    node = graph.nodes[workspace_id(id)]  # its own inverse
+    made = next((graph.values[value].name for value in node.writes()), "")
+    return f"workspace of {node.name or made or node.op}"
 
 
 def find_flaws(plans: Plans, *, kept: frozenset[int] = frozenset()) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from operator import add
@@ -119,6 +119,7 @@ def plan_memory(
     align_bytes: int = ALIGN_BYTES,
     effort: Effort = "normal",
     seed: int = 0,
+    name_of: Callable[[int], str] | None = None,
 ) -> MemoryPlan:
     """Give each value an offset such that values alive at one step never overlap.
 
@@ -130,6 +131,7 @@ def plan_memory(
         limit_bytes: Size of the arena; absent means as large as it needs to be.
         align_bytes: Every offset and the peak are multiples of this.
         effort: How long to look for a lower peak when the lower bound is not reached at once.
+        name_of: What a fault calls a buffer, by its id.
 
     Raises:
         MemoryPlanError: E60003 if no plan was found that fits `limit_bytes`; E60004 for lifetimes that
@@ -144,7 +146,7 @@ def plan_memory(
     parts = build_parts(lifetimes, align_bytes)
     bound = max((part.packing.lower_bound for part in parts), default=0)
     if limit_bytes is not None and bound > limit_bytes:
-        raise _out_of_memory(parts, lifetimes, bound, limit_bytes, is_bound=True)
+        raise _out_of_memory(parts, lifetimes, bound, limit_bytes, name_of, is_bound=True)
     offsets = {life.id: 0 for life in lifetimes}
     highest = _Placement([], 0, "empty", True)
     n_tries = 0
@@ -158,7 +160,7 @@ def plan_memory(
         if placed.height > highest.height:
             highest = placed
     if limit_bytes is not None and highest.height > limit_bytes:
-        raise _out_of_memory(parts, lifetimes, highest.height, limit_bytes, is_bound=False)
+        raise _out_of_memory(parts, lifetimes, highest.height, limit_bytes, name_of, is_bound=False)
     return MemoryPlan(
         lifetimes=tuple(lifetimes),
         offsets=MappingProxyType(offsets),
@@ -300,7 +302,13 @@ def _lower(one: _Placement, two: _Placement) -> _Placement:
 
 
 def _out_of_memory(
-    parts: Sequence[Part], lifetimes: Sequence[Lifetime], peak: int, limit: int, *, is_bound: bool
+    parts: Sequence[Part],
+    lifetimes: Sequence[Lifetime],
+    peak: int,
+    limit: int,
+    name_of: Callable[[int], str] | None,
+    *,
+    is_bound: bool,
 ) -> MemoryPlanError:
     part = max(parts, key=lambda part: part.packing.lower_bound)
     packing = part.packing
@@ -314,7 +322,8 @@ def _out_of_memory(
     step = max(life.first for _, life in alive)
     notes = [f"{packing.lower_bound} bytes are alive at step {step}, in {len(alive)} values:"]
     notes += [
-        f"value {life.id}: {size} bytes, steps {life.first} to {life.last}"
+        f"{name_of(life.id) if name_of else f'value {life.id}'}: {size} bytes, "
+        f"steps {life.first} to {life.last}"
         for size, life in alive[:_ALIVE_SHOWN]
     ]
     if len(alive) > _ALIVE_SHOWN:
