@@ -7,10 +7,12 @@ from gerules.backend.memory.errors import MemoryPlanError
 from gerules.backend.memory.lifetimes import Lifetime, LongLife, find_long_lives, keep
 from gerules.backend.memory.plan import ALIGN_BYTES, Effort, MemoryPlan, MemoryRow, plan_memory
 from gerules.backend.memory.races import BEFORE, Access, Race, find_races
+from gerules.backend.memory.reuse import REUSE_LIMIT, share_by_order
 
 __all__ = [
     "ALIGN_BYTES",
     "BEFORE",
+    "REUSE_LIMIT",
     "Access",
     "Coalesced",
     "Effort",
@@ -31,5 +33,6 @@ __all__ = [
     "keep",
     "lower_bound",
     "plan_memory",
+    "share_by_order",
     "spread_offsets",
 ]

@@ -14,6 +14,7 @@ from gerules.backend.memory import (
     find_long_lives,
     find_races,
     plan_memory,
+    share_by_order,
     spread_offsets,
 )
 from gerules.backend.schedule import (
@@ -173,6 +174,45 @@ def test_built_schedules_plan_without_races(graph: TaskGraph, options: StreamOpt
     lives = find_lifetimes(graph, schedule)
     plan = plan_memory(lives)
     assert find_races(find_accesses(graph, schedule), plan.offsets, schedule.streams, schedule.waits) == []
+
+
+@given(task_graphs(), st.data(), st.booleans())
+def test_sharing_by_order_has_no_races_and_no_higher_peak(
+    graph: TaskGraph, data: st.DataObject, is_in_place: bool
+) -> None:
+    n = len(graph.tasks)
+    streams = tuple(data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
+    schedule = Schedule(tuple(range(n)), streams, find_events(graph, range(n), streams))
+    kept = data.draw(st.sets(st.sampled_from([*graph.inputs, *range(n)]), max_size=2))
+    lives = find_lifetimes(graph, schedule, kept=kept)
+    known = {life.id for life in lives}
+    wishes = [InPlace(i, v) for i, t in enumerate(graph.tasks) for v in t.reads] if is_in_place else []
+    wishes = [wish for wish in wishes if {wish.input, wish.output} <= known]
+    shared = coalesce(lives, in_place=prove_in_place(graph, schedule, wishes))
+    by_lives = plan_memory(shared.lifetimes, align_bytes=1)
+    accesses = find_accesses(graph, schedule, kept=kept)
+    plan = share_by_order(by_lives, accesses, streams, schedule.waits, leader=shared.leader)
+    assert plan.peak_bytes <= by_lives.peak_bytes
+    assert plan.lower_bound_bytes <= plan.peak_bytes
+    assert check_plan(plan.lifetimes, plan.offsets, align_bytes=1, limit_bytes=plan.peak_bytes) == []
+    pairs = [(wish.output, wish.input) for wish in shared.taken]
+    offsets = spread_offsets(plan, shared)
+    assert find_races(accesses, offsets, streams, schedule.waits, in_place=pairs) == []
+
+
+def test_sharing_by_order_lets_a_chain_alternate_beside_another_stream() -> None:
+    """Task 8 is issued after the chain 1 to 7 but may run before it, and so stretches all its lifetimes."""
+    tasks = [Task(0, (), (0,), "a"), *(Task(i, (i - 1,), (i,), "a") for i in range(1, 8))]
+    tasks += [Task(8, (0,), (8,), "b"), Task(9, (7, 8), (9,), "a")]
+    graph = build_task_graph(tasks, dict.fromkeys(range(10), 512), outputs=[9])
+    schedule = build_schedule(graph, keep_order=True)
+    assert schedule.streams == (0,) * 8 + (1, 0)
+    by_lives = plan_memory(find_lifetimes(graph, schedule))
+    accesses = find_accesses(graph, schedule)
+    plan = share_by_order(by_lives, accesses, schedule.streams, schedule.waits)
+    assert find_races(accesses, plan.offsets, schedule.streams, schedule.waits) == []
+    # All of 0 to 8 at once; or 0 and 8, and the chain in two buffers by turns.
+    assert (by_lives.peak_bytes, plan.peak_bytes) == (9 * 512, 4 * 512)
 
 
 def test_the_last_task_cannot_take_over_an_output() -> None:
