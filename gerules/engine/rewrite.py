@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Literal
 
@@ -15,28 +13,15 @@ from gerules.engine.ranking import RulePlans, plan_rules
 from gerules.engine.run import run_graph
 from gerules.engine.session import Options, Session
 from gerules.engine.trace import Trace
+from gerules.engine.witness import Witness
 from gerules.ir import Graph
+from gerules.ir.collector import paused_collector
 from gerules.ops import Schemas
 
 Order = Literal["outputs_first", "inputs_first"]
 
 _FUEL_PER_NODE = 20
 _LEAST_FUEL = 100_000
-
-
-@contextmanager
-def _without_collector() -> Generator[None]:
-    """Keep Python's cycle collector still: it would walk the whole graph again and again for nothing.
-
-    Records hold ids and never each other, so that rewriting leaves no cycles to collect.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def rewrite(
@@ -53,6 +38,7 @@ def rewrite(
     once: bool = False,
     max_rounds: int | None = None,
     fuel: int | None = None,
+    witness: Witness | None = None,
 ) -> tuple[Graph, Trace]:
     """Rewrite a graph, and the graphs inside its nodes, to a fixed point of `rules`.
 
@@ -72,6 +58,7 @@ def rewrite(
         max_rounds: How often rules may apply to the results of each other.
         fuel: Rewrites allowed before the rules count as not stopping; default 20 for each node, and
             100,000 at least.
+        witness: Is told of attempts and rewrites; without one nothing is spent on them.
 
     Returns:
         The new graph, and what happened.
@@ -86,8 +73,8 @@ def rewrite(
     plans = rules if isinstance(rules, RulePlans) else plan_rules(rules, context or RuleContext(), then=then)
     limit = fuel if fuel is not None else max(_LEAST_FUEL, _FUEL_PER_NODE * len(graph.nodes))
     options = Options(phase, order == "outputs_first", once, max_rounds)
-    session = Session(plans, schemas, infer, cost, options, limit)
-    with _without_collector():
+    session = Session(plans, schemas, infer, cost, options, limit, witness)
+    with paused_collector():
         after = run_graph(session, graph)
     session.trace.took_us = (perf_counter() - started) * 1e6
     return after, session.trace

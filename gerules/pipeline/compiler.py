@@ -27,8 +27,10 @@ from gerules.backend.schedule import EngineRule, StreamOptions
 from gerules.dsl import RuleBook
 from gerules.dsl.book import suggest
 from gerules.engine.trace import Trace
+from gerules.engine.witness import Witness
 from gerules.errors import table
 from gerules.ir import Attr, Graph, Node
+from gerules.ir.collector import paused_collector
 from gerules.passes.formats import choose_formats
 from gerules.passes.partition import Partition, partition_graph
 from gerules.passes.precision import read_lists, set_precision
@@ -95,12 +97,17 @@ def stage_names(book: RuleBook, pipeline: str = "default") -> tuple[str, ...]:
 
 
 def compile_graph(
-    graph: Graph, book: RuleBook, options: CompileOptions, observe: Observe | None = None
+    graph: Graph,
+    book: RuleBook,
+    options: CompileOptions,
+    observe: Observe | None = None,
+    witness: Witness | None = None,
 ) -> Compilation:
     """Compile a graph as the options say.
 
     Args:
         observe: Told of each stage as it ends.
+        witness: Told of what the rules try and do.
 
     Returns:
         All that the compile knows; without a partition, plans and model when `stop_after` is earlier.
@@ -125,10 +132,11 @@ def compile_graph(
         disable=options.disable,
         params=options.params,
         keep_dtype=options.keep_dtype,
+        fusion_switch=options.fusion_switch,
     )
     state = Compilation(tools, graph, graph)
     for name in names:
-        report = _run_stage(state, name, options)
+        report = _run_stage(state, name, options, witness)
         state.graph = report.graph
         state.stages.append(report)
         if report.trace is not None:
@@ -138,10 +146,12 @@ def compile_graph(
     return state
 
 
-def _run_stage(state: Compilation, name: str, options: CompileOptions) -> StageReport:
+def _run_stage(
+    state: Compilation, name: str, options: CompileOptions, witness: Witness | None
+) -> StageReport:
     step = _STEPS.get(name)
     if step is None:
-        return run_rule_phase(state.tools, state.graph, name)
+        return run_rule_phase(state.tools, state.graph, name, witness)
     started = perf_counter()
     before = len(state.graph.nodes)
     graph, detail = step(state, options)
@@ -199,7 +209,10 @@ def _choose_formats(state: Compilation, _: CompileOptions) -> tuple[Graph, dict[
 
 def _partition(state: Compilation, _: CompileOptions) -> tuple[Graph, dict[str, object]]:
     state.partition = partition_graph(
-        state.graph, state.tools.device, annotations=state.trace.annotations
+        state.graph,
+        state.tools.device,
+        annotations=state.trace.annotations,
+        body_of=state.tools.body_of,
     )
     engines: dict[str, int] = {}
     for engine in state.partition.engine_of.values():

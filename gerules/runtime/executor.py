@@ -15,6 +15,7 @@ from gerules.backend.nested import arena_bytes
 from gerules.backend.om import OmError, OmModel, read_om, read_text, read_texts
 from gerules.errors import Faults, GerulesError, table
 from gerules.ir import Graph
+from gerules.ir.collector import paused_collector
 from gerules.runtime.definitions import read_definitions
 from gerules.runtime.feeds import Item, Port, check_feeds
 from gerules.runtime.interpreter import Interpreter, find_unknown, opset_of, place_of
@@ -211,7 +212,8 @@ class Executor:
 
 def load_om(source: str | Path | bytes, *, limit_bytes: int = ARENA_LIMIT_BYTES) -> Executor:
     """Read an offline model and make it ready to run. Raises as `read_om` and `Executor`."""
-    return Executor(read_om(source), limit_bytes=limit_bytes)
+    with paused_collector():
+        return Executor(read_om(source), limit_bytes=limit_bytes)
 
 
 def _allocate(

@@ -14,7 +14,7 @@ from onnx import ModelProto
 
 from gerules.errors import Faults, table
 from gerules.frontends.fault import ModelError
-from gerules.frontends.onnx.collector import paused_collector
+from gerules.ir.collector import paused_collector
 from gerules.frontends.onnx.external import DataFiles, map_file
 from gerules.frontends.onnx.findings import Findings, NotText, has_broken_text, place_of_node, text_of
 from gerules.frontends.onnx.functions import Functions

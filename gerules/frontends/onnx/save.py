@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, helper
 
 from gerules.errors import table
 from gerules.frontends.fault import ModelError
-from gerules.frontends.onnx.collector import paused_collector
+from gerules.ir.collector import paused_collector
 from gerules.frontends.onnx.function_writer import DefineBody, FunctionWriter
 from gerules.frontends.onnx.protos import Array, fill_header, fill_tensor, payload_of
 from gerules.frontends.onnx.reader import MODEL_FIELDS
