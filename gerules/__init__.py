@@ -15,9 +15,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from gerules.errors import GerulesError
-    from gerules.frontends import load
     from gerules.ir import Graph, parse_graph, print_graph
-    from gerules.pipeline import CompiledModel, compile, load_rules, rewrite, save
+    from gerules.pipeline import CompiledModel, compile, load, load_rules, rewrite, save
 
 __all__ = [
     "CompiledModel",
@@ -34,7 +33,6 @@ __all__ = [
 
 _HOMES = {
     "GerulesError": "gerules.errors",
-    "load": "gerules.frontends",
     "Graph": "gerules.ir",
     "parse_graph": "gerules.ir",
     "print_graph": "gerules.ir",

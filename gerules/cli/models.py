@@ -9,7 +9,6 @@ from pathlib import Path
 
 from gerules.backend.om.header import MAGIC
 from gerules.backend.ports import input_names, output_names
-from gerules.frontends import load
 from gerules.ir import Attr, Graph, Marks, print_graph
 
 
@@ -38,6 +37,8 @@ def is_om(path: Path) -> bool:
 def open_model(path: Path) -> Model:
     """Read a model of any kind. Raises what its reader raises."""
     if not is_om(path):
+        from gerules.pipeline import load
+
         return Model(load(path))
     from gerules.backend.om import read_om
     from gerules.report.om_graph import om_as_graph

@@ -58,11 +58,11 @@ def phase_command(
       gerules phase fusion stem.graph
       gerules phase fuse_ops stem.graph --disable fuse.conv --trace -o fused.graph
     """
-    from gerules.frontends import load, save_graph_text
+    from gerules.frontends import save_graph_text
     from gerules.ir import print_graph
     from gerules.ops import infer_graph
     from gerules.passes.bind import bind_shapes
-    from gerules.pipeline import make_toolchain, phase_names, run_phases, shipped_rules
+    from gerules.pipeline import load, make_toolchain, phase_names, run_phases, shipped_rules
     from gerules.report.trace_report import trace_grid
 
     check_writable([output])

@@ -19,9 +19,8 @@ from gerules.cli.feeds import make_feeds
 from gerules.cli.models import is_om
 from gerules.cli.progress import Steps
 from gerules.errors import table
-from gerules.frontends import load
 from gerules.ir import DType, Graph, ValueType
-from gerules.pipeline import make_toolchain, shipped_rules
+from gerules.pipeline import load, make_toolchain, shipped_rules
 from gerules.report.comparison import RTOL_BY_DTYPE, Array, OutputDifference, compare_outputs
 from gerules.report.run_report import Check
 from gerules.runtime.executor import Executor, OpTime

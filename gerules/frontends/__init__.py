@@ -3,14 +3,16 @@
 from gerules.frontends.fault import ModelError
 from gerules.frontends.graph_text import load_graph_text, save_graph_text
 from gerules.frontends.load import READERS, load
-from gerules.frontends.onnx import load_onnx, save_onnx, to_onnx
+from gerules.frontends.onnx import FUSED_DOMAIN, load_onnx, recognize, save_onnx, to_onnx
 
 __all__ = [
+    "FUSED_DOMAIN",
     "READERS",
     "ModelError",
     "load",
     "load_graph_text",
     "load_onnx",
+    "recognize",
     "save_graph_text",
     "save_onnx",
     "to_onnx",

@@ -11,7 +11,7 @@ from typing import Final
 from gerules.errors import table
 from gerules.frontends.fault import ModelError
 from gerules.frontends.graph_text import load_graph_text
-from gerules.frontends.onnx import load_onnx
+from gerules.frontends.onnx import FUSED_DOMAIN, load_onnx
 from gerules.ir import Graph
 
 _N_HEAD_BYTES: Final = 512
@@ -34,12 +34,17 @@ def _looks_like_onnx(head: bytes) -> bool:
     return len(head) > 2 and head[0] == 0x08 and 0 < head[1] < 0x40
 
 
+def _read_onnx(path: Path) -> Graph:
+    """Functions that stand for fused operators stay with their nodes; all others are expanded."""
+    return load_onnx(path, kept_domains=(FUSED_DOMAIN,))
+
+
 def _looks_like_graph_text(head: bytes) -> bool:
     return head.lstrip().startswith((b"graph ", b"#"))
 
 
 READERS: Final[list[Reader]] = [
-    Reader((".onnx",), _looks_like_onnx, load_onnx),
+    Reader((".onnx",), _looks_like_onnx, _read_onnx),
     Reader((".graph",), _looks_like_graph_text, load_graph_text),
 ]
 """The kinds of files that `load` reads; packages of higher floors may append theirs."""

@@ -1,6 +1,6 @@
 """The pipeline: from a model to an offline model, stage by stage."""
 
-from gerules.pipeline.api import compile, load_rules, rewrite, save
+from gerules.pipeline.api import compile, load, load_rules, rewrite, save
 from gerules.pipeline.compiler import Compilation, compile_graph, stage_names
 from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.model import CompiledModel
@@ -20,6 +20,7 @@ __all__ = [
     "Toolchain",
     "compile",
     "compile_graph",
+    "load",
     "load_rules",
     "make_toolchain",
     "phase_names",

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import onnx
 
+from gerules.backend.definitions import graphs_in
 from gerules.dsl import RuleBook
 from gerules.dsl.values import Value
 from gerules.engine.trace import Trace
 from gerules.errors import table
-from gerules.frontends import load, load_onnx, save_graph_text, save_onnx
+from gerules.frontends import FUSED_DOMAIN, load_onnx, recognize, save_graph_text, save_onnx
+from gerules.frontends import load as load_file
 from gerules.ir import Dim, Graph, Node, ValueType
 from gerules.ops import infer_graph
 from gerules.pipeline.compiler import compile_graph
@@ -88,7 +90,24 @@ def compile(
         memory_limit_bytes=memory_limit_bytes,
         stop_after=stop_after,
     )
-    return CompiledModel(compile_graph(_graph_of(model), shipped_rules(rules), options, observe))
+    book = shipped_rules(rules)
+    return CompiledModel(compile_graph(_graph_of(model, book), book, options, observe))
+
+
+def load(path: str | Path, *, rules: RuleBook | None = None) -> Graph:
+    """Read a model file: `.onnx`, or graph text.
+
+    Fused operators that `save` wrote as functions of an ONNX model are fused operators again. A function
+    that says something else than the rules do for an operator of its name is expanded.
+
+    Args:
+        rules: The rule book that defines operators; without it the one of gerules.
+
+    Raises:
+        ModelError: E10001 when it cannot be read, E10002 when it is no known kind of file, and every fault
+            of the file.
+    """
+    return _recognized(load_file(path), rules)
 
 
 def load_rules(paths: RuleInput | Sequence[RuleInput]) -> RuleBook:
@@ -166,7 +185,17 @@ def _define_body(tools: Toolchain):
     return body
 
 
-def _graph_of(model: Model) -> Graph:
+def _graph_of(model: Model, book: RuleBook) -> Graph:
     if isinstance(model, Graph):
         return model
-    return load_onnx(model) if isinstance(model, onnx.ModelProto) else load(model)
+    if isinstance(model, onnx.ModelProto):
+        return _recognized(load_onnx(model, kept_domains=(FUSED_DOMAIN,)), book)
+    return load(model, rules=book)
+
+
+def _recognized(graph: Graph, rules: RuleBook | None) -> Graph:
+    # Most models have no such functions, and need no rules to be read.
+    if not any("body" in node.bodies for inner in graphs_in(graph) for node in inner.nodes.values()):
+        return graph
+    tools = make_toolchain(rules or shipped_rules(), graph.opsets)
+    return recognize(graph, schemas=tools.schemas, define_body=_define_body(tools))

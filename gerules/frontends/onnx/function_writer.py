@@ -9,8 +9,10 @@ from onnx import FunctionProto
 
 from gerules.errors import table
 from gerules.frontends.fault import ModelError
+from gerules.frontends.onnx.draft import ImpossibleError
 from gerules.frontends.onnx.findings import place_of_node
 from gerules.frontends.onnx.functions import FUNCTION_OP_KEY
+from gerules.frontends.onnx.reform import reform
 from gerules.frontends.onnx.structure import attrs_key, structure_digest
 from gerules.frontends.onnx.writer import GraphWriter
 from gerules.ir import Graph, Node, ValueType
@@ -31,6 +33,7 @@ class FunctionWriter:
         self._define_body = define_body
         self._opsets = opsets
         self._defined: dict[object, Graph | None] = {}
+        self._reformed: dict[int, tuple[Graph, Graph]] = {}
         self._digests: dict[int, tuple[Graph, bytes]] = {}
         self._written: dict[object, str] = {}
         self._n_forms: dict[str, int] = {}
@@ -40,11 +43,13 @@ class FunctionWriter:
         """Return the domain, name and inputs to call a function with; None when the node has no meaning here.
 
         Raises:
-            ModelError: E10031 when the meaning does not fit the node, or contains itself.
+            ModelError: E10031 when the meaning does not fit the node, contains itself, or cannot be said in
+                the model's version of ONNX.
         """
         graph = self._meaning(node, types)
         if graph is None:
             return None
+        graph = self._at_opset_of_model(node, graph)
         domain, _ = split_op(node.op)
         inputs = node.inputs
         if len(graph.inputs) != len(inputs):
@@ -74,8 +79,27 @@ class FunctionWriter:
             self._defined[key] = self._define_body(node, list(types))
         return self._defined[key]
 
+    def _at_opset_of_model(self, node: Node, graph: Graph) -> Graph:
+        """A function is run by the operators that the model imports, whatever it imports itself."""
+        assert self.writer is not None
+        # The graph is kept beside what it became, so that its identity cannot be given to another one.
+        found = self._reformed.get(id(graph))
+        if found is None:
+            opset = self._opsets[""]
+            try:
+                found = (graph, reform(graph, opset, self.writer.schemas))
+            except ImpossibleError as fault:
+                raise ModelError(
+                    table.CANNOT_EXPORT,
+                    place=place_of_node(node.name, node.op),
+                    what=f"what {node.op} computes",
+                    reason=f"{fault.op} cannot be said at opset {fault.opset}: {fault.reason}",
+                    remedy="convert the model to a newer opset, or switch off the rule that made the node",
+                ) from None
+            self._reformed[id(graph)] = found
+        return found[1]
+
     def _digest(self, graph: Graph) -> bytes:
-        # The graph is kept beside its digest, so that its identity cannot be given to another one.
         found = self._digests.get(id(graph))
         if found is None:
             found = self._digests[id(graph)] = (graph, structure_digest(graph))

@@ -188,6 +188,9 @@ class Functions:
         while arguments and arguments[-1] is None:
             arguments.pop()
         told = {entry.key: entry.value for entry in function.metadata_props}.get(FUNCTION_OP_KEY, op)
+        if split_op(told)[0] != key[0]:
+            # A function may be a form of an operator beside it, not of one that ONNX defines.
+            told = op
         name = scope.prefix + proto.name if proto.name else ""
         source = scope.prefix + (proto.name or "".join(proto.output[:1]) or op)
         made = scope.build.next_id

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from gerules.ir import Attr, Const, Graph
 
 
-def structure_digest(graph: Graph) -> bytes:
+def structure_digest(graph: Graph, *, with_types: bool = True) -> bytes:
     """Return 16 bytes that two graphs share when they differ in names, ids, origins and metadata only.
+
+    Args:
+        with_types: Also tell types of values, and versions of domains, apart.
 
     Cost: linear in the graph; each constant is hashed once in its life.
     """
@@ -19,8 +22,12 @@ def structure_digest(graph: Graph) -> bytes:
     def place(value: int | None) -> int:
         return -1 if value is None else number.setdefault(value, len(number))
 
-    inputs = [(place(value), str(graph.type_of(value))) for value in graph.inputs]
-    state.update(repr((sorted(graph.opsets.items()), inputs)).encode())
+    def type_of(value: int | None) -> str:
+        return str(graph.type_of(value)) if with_types and value is not None else ""
+
+    inputs = [(place(value), type_of(value)) for value in graph.inputs]
+    opsets = sorted(graph.opsets.items()) if with_types else []
+    state.update(repr((opsets, inputs)).encode())
     for value, const in graph.defaults.items():
         state.update(repr(("default", place(value), const.digest)).encode())
     for node in graph.nodes.values():
@@ -31,11 +38,11 @@ def structure_digest(graph: Graph) -> bytes:
         row = (
             node.op,
             [place(value) for value in node.inputs],
-            [(place(value), "" if value is None else str(graph.type_of(value))) for value in node.outputs],
+            [(place(value), type_of(value)) for value in node.outputs],
             attrs_key(node.attrs),
             [
                 (name, [(place(outer), rank) for rank, (outer, _) in enumerate(body.captures)],
-                 structure_digest(body.graph))
+                 structure_digest(body.graph, with_types=with_types))
                 for name, body in sorted(node.bodies.items())
             ],
         )  # fmt: skip
