@@ -10,7 +10,7 @@ from gerules.errors import table
 from gerules.ir import Graph, Node, TensorType
 from gerules.passes.clusters import find_clusters
 from gerules.passes.errors import PassError
-from gerules.passes.placement import Annotations, Placement, place_nodes
+from gerules.passes.placement import Annotations, BodyOf, Placement, place_nodes
 from gerules.target import Device
 
 DEFAULT_STATIC_LIMIT: Final = 4
@@ -82,6 +82,7 @@ def partition_graph(
     annotations: Annotations | None = None,
     excluded: Collection[str] = (),
     static_limit: int = DEFAULT_STATIC_LIMIT,
+    body_of: BodyOf | None = None,
 ) -> Partition:
     """Place the nodes of a graph, and cluster those that can run as one unit.
 
@@ -92,6 +93,7 @@ def partition_graph(
         annotations: What rules say of nodes; see `place_nodes`.
         excluded: Engines that are not used.
         static_limit: Fewest nodes of a static part; -1 makes the whole graph dynamic.
+        body_of: Gives the definitions of operators; see `place_nodes`.
 
     Raises:
         PassError: E10003 for a limit below -1; E50001 and E50013 as `place_nodes`.
@@ -106,7 +108,7 @@ def partition_graph(
             reason="it is a number of nodes, or -1",
             remedy="give -1, 0 or more",
         )
-    placement = place_nodes(graph, device, annotations=annotations, excluded=excluded)
+    placement = place_nodes(graph, device, annotations=annotations, excluded=excluded, body_of=body_of)
     return _partition(graph, device, placement, static_limit)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from gerules.dsl.book import suggest
 from gerules.errors import Faults, table
-from gerules.ir import Graph, Node
+from gerules.ir import Graph, Node, ValueType
 from gerules.passes.errors import PassError
 from gerules.target import Device, Engine
 
@@ -20,6 +20,9 @@ _CONTROL: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 Annotations = Mapping[int, Mapping[str, object]]
 """What rules say of nodes, by node id; `engine` is the name of an engine."""
+
+BodyOf = Callable[[Node, Sequence[ValueType | None]], Graph | None]
+"""What an operator computes, by its `define`; None when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +42,17 @@ def place_nodes(
     *,
     annotations: Annotations | None = None,
     excluded: Collection[str] = (),
+    body_of: BodyOf | None = None,
 ) -> Placement:
     """Give each node the engine with the smallest priority that has its operator and takes its types.
 
-    A fused operator that no engine has, but that carries its body, runs where most of the body runs.
+    An operator that no engine has, but that carries its body or has a definition, runs where most of
+    that runs; not so when the device says that it lacks the operator.
 
     Args:
         annotations: An engine that a rule names is taken if it has the operator, whatever its types.
         excluded: Engines that are not used.
+        body_of: Gives the definitions of operators.
 
     Raises:
         PassError: E50001 for each operator that nothing on the device takes, with the nodes that have
@@ -58,7 +64,7 @@ def place_nodes(
     known = {engine.name for engine in device.engines}
     for name in sorted(set(excluded) - known):
         _unknown_engine(name, device, faults)
-    placer = Placer(device, frozenset(excluded), faults)
+    placer = Placer(device, frozenset(excluded), faults, body_of)
     found = placer.place(graph, annotations or {})
     placer.report_missing()
     faults.raise_if_any(PassError)
@@ -68,10 +74,14 @@ def place_nodes(
 class Placer:
     """Finds engines; remembers what no engine has."""
 
-    def __init__(self, device: Device, excluded: frozenset[str], faults: Faults) -> None:
+    def __init__(
+        self, device: Device, excluded: frozenset[str], faults: Faults, body_of: BodyOf | None = None
+    ) -> None:
         self.device = device
         self.excluded = excluded
         self.faults = faults
+        self.body_of = body_of
+        self._by_meaning: dict[str, str | None] = {}
         self._engines: dict[str, list[Engine]] = {}
         self._missing: dict[str, list[Node]] = {}
         self._unknown: set[str] = set()
@@ -89,6 +99,8 @@ class Placer:
                 if engine is None and node.op not in _CONTROL:
                     engine = self.of_bodies([bodies[node.id, name] for name in node.bodies])
                     reason = "most of its body runs there"
+            if engine is None and node.op not in _CONTROL and not node.bodies:
+                engine, reason = self.of_definition(graph, node), "most of its definition runs there"
             if engine is None:
                 self._missing.setdefault(node.op, []).append(node)
                 continue
@@ -131,6 +143,27 @@ class Placer:
             counts, key=lambda name: (own[name].is_attached, -counts[name], own[name].priority, name)
         )
         return best[0] if best else None
+
+    def of_definition(self, graph: Graph, node: Node) -> str | None:
+        """Return the engine on which most of an operator's definition runs, judged by its first node.
+
+        Definitions may use each other, not in a circle, so that this ends.
+        """
+        if node.op in self._by_meaning:
+            return self._by_meaning[node.op]
+        found: str | None = None
+        if self.body_of is not None and not self.candidates(node.op) and not self.device.lacks(node.op):
+            inputs = [None if value is None else graph.type_of(value) for value in node.inputs]
+            body = self.body_of(node, inputs)
+            if body is not None and all(self._has_engine(body, inner) for inner in body.nodes.values()):
+                found = self.of_bodies([self.place(body, {})])
+        self._by_meaning[node.op] = found
+        return found
+
+    def _has_engine(self, body: Graph, node: Node) -> bool:
+        if self.engine(body, node, {})[0] is not None:
+            return True
+        return not node.bodies and self.of_definition(body, node) is not None
 
     def report_missing(self) -> None:
         for op, nodes in sorted(self._missing.items()):
