@@ -23,6 +23,9 @@ _T = TypeVar("_T", Profile, Device)
 ALL: Final = "all"
 """The switch that names every rule."""
 
+_Layer = tuple[list[str], list[str]]
+"""Names that switch on, and names that switch off."""
+
 NO_EXPRS: Final[Mapping[str, Expr]] = MappingProxyType({})
 NO_VALUES: Final[Mapping[str, Value]] = MappingProxyType({})
 
@@ -32,7 +35,8 @@ class Environment:
     """What a compile is for.
 
     `enable` and `disable` name rules, rule sets (`fuse` names `fuse.conv` too), aliases, or `all`; a rule's
-    name weighs more than a set's, and the caller's switches more than the profile's. `params` override
+    name weighs more than a set's, and the caller's switches more than the profile's. `verdicts` stand
+    between the two: by name of rule None where it is on, otherwise why it is off. `params` override
     `param`s. `opset` is the graph's ONNX opset; None leaves `opset` conditions out.
     """
 
@@ -42,6 +46,7 @@ class Environment:
     disable: Sequence[str] = ()
     params: Mapping[str, Value] = field(default_factory=dict[str, Value])
     opset: int | None = None
+    verdicts: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,11 +101,11 @@ def select_rules(
         ([item.name for item in profile.enable], [item.name for item in profile.disable])
         for profile in profiles
     ]
-    layers.append((list(environment.enable), list(environment.disable)))
+    caller = (list(environment.enable), list(environment.disable))
     on: list[Rule] = []
     off: dict[str, str] = {}
     for rule in book.rules:
-        reason = _why_off(book, rule, layers, scope, environment)
+        reason = _why_off(book, rule, layers, caller, scope, environment)
         if reason is None:
             on.append(rule)
         else:
@@ -218,20 +223,16 @@ def bases_of(item: _T, known: Mapping[str, _T]) -> Iterator[_T]:
 def _why_off(
     book: RuleBook,
     rule: Rule,
-    layers: Iterable[tuple[list[str], list[str]]],
+    layers: Iterable[_Layer],
+    caller: _Layer,
     scope: Scope,
     environment: Environment,
 ) -> str | None:
     ruleset = book.rulesets.get(rule.ruleset)
     reason = None if ruleset is None or ruleset.is_on else f"the set {rule.ruleset} is off by default"
-    for enable, disable in layers:
-        strongest = 0
-        for names, is_on in ((enable, True), (disable, False)):
-            for name in names:
-                weight = _weight(rule, name)
-                if weight and weight >= strongest:
-                    strongest = weight
-                    reason = None if is_on else f"it is disabled by the name {name}"
+    for layer in layers:
+        reason = _switched(rule, layer, reason)
+    reason = _switched(rule, caller, environment.verdicts.get(rule.name.name, reason))
     if reason is not None:
         return reason
     if rule.is_inexact and scope.params.get("allow_inexact") is False:
@@ -248,6 +249,19 @@ def _why_off(
             if not _holds(environment.opset, op, version):
                 return f"it needs opset {op} {version}; the graph has {environment.opset}"
     return None
+
+
+def _switched(rule: Rule, layer: _Layer, reason: str | None) -> str | None:
+    """Why a rule is off after a layer of switches; where none names it, `reason` stays, why it was before."""
+    strongest = 0
+    enable, disable = layer
+    for names, is_on in ((enable, True), (disable, False)):
+        for name in names:
+            weight = _weight(rule, name)
+            if weight and weight >= strongest:
+                strongest = weight
+                reason = None if is_on else f"it is disabled by the name {name}"
+    return reason
 
 
 def _weight(rule: Rule, name: str) -> int:

@@ -53,6 +53,11 @@ FILE_TOO_LARGE: Final = ErrorCode(
     "Texts from outside are bounded, so that a hostile file cannot exhaust the machine.",
     "split the file",
 )
+UNKNOWN_NODE: Final = ErrorCode(
+    "E10006", "unknown-node", "the model has no node {name}",
+    "A node is named by its own name, by a value it makes, or by a node of the model that it came from.",
+    "correct the name; `gerules show` prints all of them",
+)
 
 # E10010-E10039: model files
 NOT_ONNX: Final = ErrorCode(
@@ -202,6 +207,48 @@ UNKNOWN_DIM_NAME: Final = ErrorCode(
     "E10046", "unknown-dim-name", "no input has a dimension {dim}",
     "A size was given for a name that is no symbolic dimension of an input.",
     "use one of {known}",
+)
+
+# E21001-E21029: fusion switch files
+SWITCH_FILE_EMPTY: Final = ErrorCode(
+    "E21001", "switch-file-empty", "the fusion switch file {path} says nothing: {reason}",
+    "The file does not exist, cannot be read, or holds no switch. The Graph Engine has the same code for it.",
+    "give a file of lines like `ConvBatchnormFusionPass:off`, or the JSON form",
+)
+BAD_JSON: Final = ErrorCode(
+    "E21002", "bad-json", "this is no JSON: {reason}",
+    "A file that begins with a brace is read as JSON, and its text stops following the format here.",
+    "correct the text; commas stand between members, and keys and values in double quotes",
+)
+SWITCH_FILE_KEY: Final = ErrorCode(
+    "E21003", "switch-file-key", "{what} cannot stand in {where}: {reason}",
+    "The JSON form of a fusion switch file has fixed keys: Switch, Priority and ExceptionalPassOfO1Level; below the first two GraphFusion and UBFusion; below these, under Priority, Top, Main and Down.",
+    "{remedy}",
+)
+SWITCH_VALUE: Final = ErrorCode(
+    "E21004", "switch-value", "{name} cannot be switched to {value}",
+    "A switch of a fusion switch file is on or off, in lower-case letters. The Graph Engine says E20003 here.",
+    "write on or off",
+)
+SWITCHED_TWICE: Final = ErrorCode(
+    "E21005", "switched-twice", "{name} comes twice in {where}",
+    "A fusion switch file names each pass once in a section. The Graph Engine says E20003 here.",
+    "remove one of the two",
+)
+SWITCH_PRIORITY: Final = ErrorCode(
+    "E21006", "switch-priority", "the priority of {name} cannot be {value}: {reason}",
+    "Priorities are whole numbers in quotes. Each level has two ranges, one for passes of one's own and one for built-in ones: Top 0-999 and 3000-3999, Main 1000-1999 and 4000-4999, Down 2000-2999 and 5000-5999.",
+    "give a number of a range of {level}",
+)
+SWITCH_WITHOUT_RULE: Final = ErrorCode(
+    "E21010", "switch-without-rule", "nothing follows from {name}: {reason}",
+    "A fusion switch file names something that no rule stands for, as a rule's name, a rule set or an alias.",
+    "correct the name, or leave it: the rest of the file counts",
+)
+SWITCHED_OFF_HERE_ONLY: Final = ErrorCode(
+    "E21011", "switched-off-here-only", "{name}: off here, always on in the Graph Engine",
+    "The Graph Engine never switches some passes off, whatever the switch file says. gerules does as the file says.",
+    "remove the switch where results must agree with the Graph Engine pass by pass",
 )
 
 # ---------------------------------------------------------------- E3: types, shapes and formats
@@ -494,6 +541,11 @@ UNKNOWN_STAGE: Final = ErrorCode(
     "E40051", "unknown-stage", "{name} is no stage of this compile",
     "A stage is a phase of the pipeline, or one of the compiler's own steps.",
     "use one of {known}",
+)
+UNKNOWN_RULE: Final = ErrorCode(
+    "E40052", "unknown-rule", "there is no rule {name}",
+    "A rule is named by its name or by an alias.",
+    "correct the name; `gerules rules list` prints all of them",
 )
 
 # ---------------------------------------------------------------- E5: operators and engines

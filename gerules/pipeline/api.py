@@ -18,6 +18,7 @@ from gerules.ir import Dim, Graph, Node, ValueType
 from gerules.ops import infer_graph
 from gerules.pipeline.compiler import compile_graph
 from gerules.pipeline.errors import PipelineError
+from gerules.pipeline.fusion_switch import read_fusion_switch
 from gerules.pipeline.model import CompiledModel
 from gerules.pipeline.options import CompileOptions
 from gerules.pipeline.phases import phase_names, run_phases
@@ -44,6 +45,7 @@ def compile(
     dims: Mapping[str, int] | None = None,
     keep_dtype: Sequence[str] = (),
     params: Mapping[str, Value] | None = None,
+    fusion_switch_file: str | Path | None = None,
     pipeline: str = "default",
     n_streams: int | None = None,
     memory_limit_bytes: int | None = None,
@@ -65,6 +67,8 @@ def compile(
         dims: Size by name of a symbolic dimension.
         keep_dtype: Nodes that keep their element type: names of the model, or `OpType::Conv`.
         params: Values for `param`s of the rules.
+        fusion_switch_file: A fusion switch file of the Graph Engine, in either form. It weighs more than the
+            profile, and less than `enable` and `disable`.
         pipeline: The pipeline of phases to run.
         n_streams: Most streams for one engine.
         memory_limit_bytes: Largest arena; without it the device's memory.
@@ -72,8 +76,8 @@ def compile(
         observe: Told of each stage as it ends.
 
     Raises:
-        GerulesError: with every fault of the stage that fails: E1 files and options, E3 types, E4 rules,
-            E5 operators and engines, E6 memory, E8 the offline model.
+        GerulesError: with every fault of the stage that fails: E1 files and options, E2 switch files,
+            E3 types, E4 rules, E5 operators and engines, E6 memory, E8 the offline model.
     """
     options = CompileOptions(
         device=device,
@@ -82,6 +86,7 @@ def compile(
         enable=tuple(enable),
         disable=tuple(disable),
         params=dict(params or {}),
+        fusion_switch=None if fusion_switch_file is None else read_fusion_switch(fusion_switch_file),
         pipeline=pipeline,
         input_shapes=input_shapes,
         dims=dims,
@@ -91,7 +96,7 @@ def compile(
         stop_after=stop_after,
     )
     book = shipped_rules(rules)
-    return CompiledModel(compile_graph(_graph_of(model, book), book, options, observe))
+    return CompiledModel(compile_graph(graph_of(model, book), book, options, observe))
 
 
 def load(path: str | Path, *, rules: RuleBook | None = None) -> Graph:
@@ -185,7 +190,8 @@ def _define_body(tools: Toolchain):
     return body
 
 
-def _graph_of(model: Model, book: RuleBook) -> Graph:
+def graph_of(model: Model, book: RuleBook) -> Graph:
+    """Return the graph of a model in whatever form it comes. Raises what its reader raises."""
     if isinstance(model, Graph):
         return model
     if isinstance(model, onnx.ModelProto):

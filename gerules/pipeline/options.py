@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gerules.dsl.values import Value
 from gerules.ir import Dim
+from gerules.pipeline.fusion_switch import FusionSwitch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class CompileOptions:
         input_shapes: Shape by input name, for inputs whose shape the model leaves open.
         dims: Size by name of a symbolic dimension.
         keep_dtype: Nodes that keep their element type: names of the model, or `OpType::Conv`.
+        fusion_switch: What a fusion switch file says of passes.
         folds: Whether constants are folded.
         n_streams: Most streams; None leaves it to the device.
         memory_limit_bytes: Largest arena; None leaves it to the device.
@@ -40,6 +42,7 @@ class CompileOptions:
     input_shapes: Mapping[str, Sequence[Dim]] | None = None
     dims: Mapping[str, int] | None = None
     keep_dtype: Sequence[str] = ()
+    fusion_switch: FusionSwitch | None = None
     folds: bool = True
     n_streams: int | None = None
     memory_limit_bytes: int | None = None

@@ -22,6 +22,8 @@ from gerules.ops import Extra, Schemas
 from gerules.passes.devices import find_device
 from gerules.passes.format_types import infer_formats
 from gerules.passes.precision import find_mode
+from gerules.pipeline.fusion_switch import FusionSwitch
+from gerules.pipeline.switching import apply_switch
 from gerules.runtime.kernels import run_kernel
 from gerules.runtime.kernels.contract import Array
 from gerules.target import CostModel, Device
@@ -133,6 +135,7 @@ def make_toolchain(
     disable: Iterable[str] = (),
     params: Mapping[str, Value] | None = None,
     keep_dtype: Iterable[str] = (),
+    fusion_switch: FusionSwitch | None = None,
 ) -> Toolchain:
     """Put together what a compile needs.
 
@@ -144,6 +147,8 @@ def make_toolchain(
         disable: And off.
         params: Values for `param`s of the rules.
         keep_dtype: Nodes of the model that keep their element type, by name.
+        fusion_switch: What a fusion switch file says. It weighs more than the profile, and less than
+            `enable` and `disable`; its warnings join those of the book.
 
     Raises:
         TargetError: E50010 for an unknown device, with what its description lacks.
@@ -159,6 +164,9 @@ def make_toolchain(
         profile = precision or str(found.numbers.get("default_precision", _PLAIN))
         # A mode without a profile of its own is the plain profile with another precision.
         profile = profile if profile in book.profiles else _PLAIN
+    verdicts: dict[str, str | None] = {}
+    if fusion_switch is not None:
+        book, verdicts = apply_switch(book, fusion_switch)
     environment = Environment(
         profile=profile,
         device=TextDevice(book, book.devices[device]),
@@ -166,6 +174,7 @@ def make_toolchain(
         disable=tuple(disable),
         params=given,
         opset=opsets.get("") or schemas.latest_opset,
+        verdicts=verdicts,
     )
     selection = select_rules(book, environment)
     register_defines(book.defines.values(), schemas, selection.scope)
