@@ -99,18 +99,18 @@ class GraphIndex:
 
     def count(self, feature: Feature) -> int:
         """How many nodes have (or had) a feature; an upper bound."""
-        return sum(len(bucket.nodes) for bucket in self._buckets(feature))
+        return sum(len(bucket.nodes) for bucket in self.buckets(feature))
 
     def nodes(self, feature: Feature) -> list[int]:
         """Return the nodes that have (or had) a feature."""
-        buckets = [bucket.nodes for bucket in self._buckets(feature) if bucket.nodes]
+        buckets = [bucket.nodes for bucket in self.buckets(feature) if bucket.nodes]
         if len(buckets) == 1:
             return list(buckets[0])
         return list(dict.fromkeys(node for bucket in buckets for node in bucket))
 
     def wait(self, feature: Feature, program: int) -> None:
         """Ask to be told, through `woken`, when a feature that no node has appears."""
-        for bucket in self._buckets(feature):
+        for bucket in self.buckets(feature):
             bucket.waiting.append(program)
 
     def _enter(self, bucket: Bucket, node_id: int) -> None:
@@ -119,7 +119,8 @@ class GraphIndex:
             bucket.waiting.clear()
         bucket.nodes[node_id] = None
 
-    def _buckets(self, feature: Feature) -> Iterator[Bucket]:
+    def buckets(self, feature: Feature) -> Iterator[Bucket]:
+        """Yield the buckets that hold the nodes with a feature."""
         if feature.sources is None:
             for op in feature.ops:
                 yield self.by_op[op]

@@ -24,6 +24,7 @@ from gerules.dsl.syntax import (
 from gerules.dsl.values import Value
 from gerules.engine.binding import UNBOUND, Match
 from gerules.engine.site import Site
+from gerules.errors import Span
 from gerules.ir import Attr, Const, DType, Node
 from gerules.ops import OpSchema
 
@@ -52,6 +53,13 @@ class Form:
     claimed: frozenset[int]
     """Inputs that keywords speak of; they are no positional arguments."""
     commutes: bool
+    words: tuple[tuple[Span | None, int | None], ...]
+    """What each check comes from (None: from no words), and the input that it looks at, if any."""
+
+    def blame(self, check: Check, node: Node) -> tuple[Span | None, int | None]:
+        """Return the words that a check comes from, and the value that it looked at, if any."""
+        span, place = self.words[self.checks.index(check)]
+        return span, node.inputs[place] if place is not None and place < len(node.inputs) else None
 
 
 class Keywords:
@@ -80,6 +88,7 @@ class Keywords:
         checks: list[Check] = []
         claimed: set[int] = set()
         mentioned: set[str] = set()
+        words: list[tuple[Span | None, int | None]] = []
         for arg in self._call.attrs:
             keyword = self._site.schemas.attr_or_input(op, arg.name.name, self._site.version_of(op))
             if keyword is None and (schema is None or arg.name.name in schema.attrs):
@@ -98,11 +107,14 @@ class Keywords:
             else:
                 claimed.add(keyword.input_index)
                 fetch = _fetch_input(keyword.input_index, self._site)
+            words.append((arg.span, None if keyword is None else keyword.input_index))
             checks.append(self._check(arg.name.name, arg.pattern, fetch))
         rest = self._rest_check(schema, frozenset(mentioned))
         if rest is not None:
             checks.insert(0, rest)
-        return Form(tuple(checks), frozenset(claimed), schema is not None and schema.is_commutative)
+            words.insert(0, (None, None))
+        commutes = schema is not None and schema.is_commutative
+        return Form(tuple(checks), frozenset(claimed), commutes, tuple(words))
 
     def _newest_default(self, op: str, name: str) -> object:
         """A parameter that this version lacks behaves as its default in the version that brought it."""

@@ -27,6 +27,8 @@ class NodeShape:
     """Slots for the operands, in the order of the pattern."""
     filters: tuple[frozenset[str] | None, ...]
     """Operators that can produce each operand; None: anything."""
+    spans: tuple[Span, ...]
+    """The words for each operand."""
     may_commute: bool
     is_open: bool
     """Whether further inputs are accepted; they go to `rest_slot` if there is one."""
@@ -45,6 +47,7 @@ def node_link(shape: NodeShape, site: Site, keywords: Keywords) -> Link:
     """Match a node; operands are tried in every order when the operator commutes."""
     ops, source, place, node_slot = shape.ops, shape.source, shape.place, shape.node_slot
     slots, filters, depth, span = shape.slots, shape.filters, shape.depth, shape.span
+    spans = shape.spans
     rest_slot, op_slot, bind_outputs, is_open = (
         shape.rest_slot,
         shape.op_slot,
@@ -81,7 +84,10 @@ def node_link(shape: NodeShape, site: Site, keywords: Keywords) -> Link:
             for check in form.checks:
                 if not check(m, node):
                     m.undo(mark)
-                    return m.miss(depth + 1, span, m.value(source))
+                    if m.best_depth > depth:
+                        return False
+                    words, read = form.blame(check, node)
+                    return m.miss(depth + 1, words or span, m.value(source) if read is None else read)
             if op_slot is not None and not _bind_op(m, op_slot, node):
                 m.undo(mark)
                 return False
@@ -103,11 +109,14 @@ def node_link(shape: NodeShape, site: Site, keywords: Keywords) -> Link:
             orders = all_orders if form.commutes and n_inputs == n_args else as_written
             if len(orders) == 2 and inputs[0] == inputs[1]:
                 orders = as_written
+            n_best, stopper = -1, None
             for order in orders:
                 for pattern_place, input_place in enumerate(order):
                     found = inputs[input_place] if input_place < n_inputs else None
                     accepted = filters[pattern_place]
                     if accepted is not None and (found is None or op_of.get(found) not in accepted):
+                        if pattern_place > n_best:
+                            n_best, stopper = pattern_place, found
                         break
                     slots_of_match[slots[pattern_place]] = found
                 else:
@@ -115,6 +124,8 @@ def node_link(shape: NodeShape, site: Site, keywords: Keywords) -> Link:
                         return True
             m.nodes.pop()
             m.undo(mark)
+            if stopper is not None and m.best_depth <= depth:
+                return m.miss(depth + 1, spans[n_best], stopper)
             return m.miss(depth + 1, span, m.value(source))
 
         return step

@@ -242,6 +242,7 @@ class PatternCompiler:
             node_slot=node_slot,
             slots=tuple(slots),
             filters=tuple(frame.graph.ops_of(arg) for arg in args),
+            spans=tuple(frame.graph.resolve(arg).span for arg in args),
             may_commute=rest is None and not is_ordered,
             is_open=rest is not None,
             rest_slot=frame.scope.slots[rest.name] if isinstance(rest, RestInputs) else None,

@@ -7,7 +7,7 @@ nothing on nodes that have none above them, however many `Mul` the graph has.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gerules.dsl.syntax import (
@@ -32,6 +32,7 @@ from gerules.dsl.syntax import (
 )
 from gerules.engine.index import CONST, Feature
 from gerules.engine.vocabulary import Vocabulary
+from gerules.errors import Span
 
 LONGEST_CHAIN: Final = 64
 """Nodes of a chain without upper bound; a longer path is matched in pieces."""
@@ -66,6 +67,8 @@ class Requirement:
 
     feature: Feature
     climb: tuple[Rung, ...] = ()
+    span: Span | None = field(default=None, compare=False)
+    """The words of the rule that ask for it."""
 
 
 class PatternGraph:
@@ -255,7 +258,8 @@ class PatternGraph:
         sources = self.ops_of(arg)
         up = (Rung(own, is_optional=is_optional), *rest_of_tree, *climb)
         if sources is not None and not is_optional:
-            found.append(Requirement(Feature(own, sources), (*rest_of_tree, *climb)))
+            span = self.resolve(arg).span
+            found.append(Requirement(Feature(own, sources), (*rest_of_tree, *climb), span))
         elif sources is not None and sources != CONSTS:
             found.append(Requirement(Feature(sources), up))
         self._collect(arg, up, found, depth + 1, seen)

@@ -99,14 +99,16 @@ class RuleCount:
 class Trace:
     """Everything that happened while rewriting.
 
-    `off` says why rules were not tried at all; `annotations` are what `annotate:` wrote, by node id of
-    the graph as committed (of the outermost graph; those of bodies are under `graph path` in
+    `off` says why rules were not tried at all, `missing` what the graph lacks for those that were never
+    tried (without `node`: an operator that is nowhere); `annotations` are what `annotate:` wrote, by node
+    id of the graph as committed (of the outermost graph; those of bodies are under `graph path` in
     `body_annotations`); `warnings` are faults of rules that did not stop the run.
     """
 
     applications: list[Application] = field(default_factory=list[Application])
     rules: dict[str, RuleCount] = field(default_factory=dict[str, RuleCount])
     off: dict[str, str] = field(default_factory=dict[str, str])
+    missing: dict[str, Partial] = field(default_factory=dict[str, Partial])
     annotations: dict[int, dict[str, object]] = field(default_factory=dict[int, dict[str, object]])
     body_annotations: dict[str, dict[int, dict[str, object]]] = field(
         default_factory=dict[str, dict[int, dict[str, object]]]
@@ -142,6 +144,11 @@ class Trace:
             if count.best is not None and (mine.best is None or count.best.depth > mine.best.depth):
                 mine.best = count.best
         self.off.update(other.off)
+        for name, lack in other.missing.items():
+            if name not in self.missing or self.missing[name].depth < lack.depth:
+                self.missing[name] = lack
+        for name in self.rules:
+            self.missing.pop(name, None)
         for node, marks in other.annotations.items():
             self.annotations[node] = {**marks, **self.annotations.get(node, {})}
         for path, table in other.body_annotations.items():
@@ -155,6 +162,7 @@ class Trace:
             "applications": [item.as_json() for item in self.applications],
             "rules": [self.rules[name].as_json() for name in self.rules],
             "off": dict(self.off),
+            "missing": {name: lack.as_json() for name, lack in self.missing.items()},
             "warnings": [item.as_json() for item in self.warnings],
             "took_us": round(self.took_us, 1),
         }
@@ -180,5 +188,8 @@ class Trace:
             if count.applications == 0 and count.best is not None:
                 place = f" ({count.best.span})" if count.best.span is not None else ""
                 yield f"   came furthest at {count.best.node}: {count.best.reason}{place}"
+        for name, lack in self.missing.items():
+            where = f"came nearest at {lack.node}: " if lack.node else ""
+            yield f"{name}: never tried, {where}{lack.reason}"
         for name, reason in self.off.items():
             yield f"{name}: off, {reason}"

@@ -31,7 +31,8 @@ def trace_grid(trace: Trace, name: str) -> Grid:
     ]
     notes = [
         f"{count_text(len(trace.applications), 'application')} in {time_text(trace.took_us)}; "
-        f"{count_text(len(trace.rules), 'rule')} tried, {len(trace.off)} off"
+        f"{count_text(len(trace.rules), 'rule')} tried, {len(trace.missing)} without a place to try, "
+        f"{len(trace.off)} off"
     ]
     return Grid(columns, rows, f"Phase {name}", notes)
 

@@ -44,8 +44,12 @@ def why_text(trace: Trace, rule: str) -> str:
     if rule in trace.off:
         return f"off: {trace.off[rule]}"
     count = trace.rules.get(rule)
+    lack = trace.missing.get(rule)
+    if count is None and lack is not None:
+        place = f"came furthest at {lack.node}" if lack.node else "never tried"
+        return f"{place}: {' '.join(lack.reason.split())}"
     if count is None:
-        return "never tried: nothing in the graph passes its first test"
+        return "never tried"
     best = count.best
     lines: list[str] = []
     for reason, n in count.refusals.items():
