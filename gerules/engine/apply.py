@@ -26,6 +26,7 @@ from gerules.engine.candidate import Candidate, CostOf, Infer, Refused
 from gerules.engine.evaluation import MatchEvaluator, RuleContext, names_of_line, spoken
 from gerules.engine.keywords import is_equal, value_of_attr
 from gerules.engine.program import Program
+from gerules.engine.reasons import called
 from gerules.engine.site import Site
 from gerules.engine.trace import Partial, RuleCount
 from gerules.errors import Diagnostic, GerulesError, Span
@@ -263,7 +264,7 @@ class Applier:
 
     def _partial(self, m: Match, depth: int, span: Span | None, reason: str) -> Partial:
         node = m.nodes[0] if m.nodes else None
-        name = "" if node is None else node.name or (sources_of(node) or (f"%{node.id}",))[0]
+        name = "" if node is None else node.name or (sources_of(node) or (called(node, self._site),))[0]
         return Partial(name, depth, span, reason)
 
     def _note(self, faults: Sequence[Diagnostic]) -> None:

@@ -10,8 +10,9 @@ from typing import Final
 from gerules.engine.apply import Applier, Change
 from gerules.engine.binding import Match, Step, StepLimitError
 from gerules.engine.groups import NEIGHBOURS, climb
-from gerules.engine.index import CONST, GraphIndex
+from gerules.engine.index import GraphIndex
 from gerules.engine.program import Program
+from gerules.engine.reasons import Absences, called, told_miss
 from gerules.engine.requirements import LONGEST_CHAIN, Requirement, Rung
 from gerules.engine.session import Session
 from gerules.engine.trace import Application, Partial, RuleCount
@@ -74,7 +75,8 @@ def _run_bodies(session: Session, graph: Graph, path: str, depth: int) -> dict[i
     for node in graph.nodes.values():
         if not node.bodies:
             continue
-        inner_path = f"{path}{node.name or node.id}."
+        made = (graph.values[value].name for value in node.writes())
+        inner_path = f"{path}{node.name or next((name for name in made if name), node.id)}."
         for name, body in node.bodies.items():
             banned = frozenset(node.origin.rules) if name == "body" and "::" in node.op else frozenset[str]()
             consts = {inner: graph.consts[outer] for outer, inner in body.captures if outer in graph.consts}
@@ -141,6 +143,8 @@ class _Run:
             self._activate(rank)
         while (rank := self.work.next_rank()) is not None:
             self._drain(rank)
+        if not self.path:
+            self._note_missing()
         for active in self.active.values():
             for fault in active.applier.faults:
                 self.session.warn(replace(fault, severity="warning"))
@@ -243,15 +247,24 @@ class _Run:
         known = active.count.best
         if known is not None and known.depth >= m.best_depth:
             return
-        text = m.best_span.text if m.best_span is not None else ""
-        value = self.editor.values.get(m.best_value) if m.best_value is not None else None
-        seen = ""
-        if value is not None:
-            maker = self.site.op_of.get(value.id, "an input")
-            made_by = "a constant" if maker == CONST else maker
-            seen = f"; {value.name or value.id} is {value.type} from {made_by}"
-        name = node.name or f"%{node.id}"
-        active.count.best = Partial(name, m.best_depth, m.best_span, f"`{text}` does not match{seen}")
+        reason = told_miss(m.best_span, m.best_value, self.site)
+        active.count.best = Partial(called(node, self.site), m.best_depth, m.best_span, reason)
+
+    def _note_missing(self) -> None:
+        """Say of each rule that was never tried, in no graph of this run, what it lacks."""
+        trace, plans = self.session.trace, self.session.plans
+        absences: Absences | None = None
+        for rank, plan in enumerate(self.plans):
+            name = plan.rule.name.name
+            if rank in self.active or name in trace.rules or name in trace.missing:
+                continue
+            if self.session.is_off(rank, self.site.opset or 0):
+                continue
+            if absences is None:
+                absences = Absences(self.site, self.index)
+            lack = absences.explain(plans.features[rank], plan.requirements)
+            if lack is not None:
+                trace.missing[name] = lack
 
     def _cut_chain(self, rank: int, active: Active, node: Node) -> None:
         """A path that cannot be taken as a whole may be taken without its last node."""
@@ -302,8 +315,8 @@ class _Run:
                 self.path,
                 change.sources,
                 tuple(values[value].name or f"%{value}" for value in change.replaced),
-                tuple(f"{node.name or node.id}: {node.op}" for node in change.removed),
-                tuple(f"{node.name or node.id}: {node.op}" for node in change.added),
+                tuple(f"{called(node, self.site)}: {node.op}" for node in change.removed),
+                tuple(f"{called(node, self.site)}: {node.op}" for node in change.added),
             )
         )
 
