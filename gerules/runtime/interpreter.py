@@ -173,7 +173,7 @@ class Interpreter:
             if body is not None:
                 results = self._enter(node, Body(body), wide, {}, opset, depth)
                 types = [inner.type_of(value) for value in inner.outputs]
-                return [_rounded(result, type) for result, type in zip(results, types, strict=True)]
+                return [_rounded(result, type, wide) for result, type in zip(results, types, strict=True)]
         return self._enter(node, Body(inner), inputs, {}, opset, depth)
 
     def _entrance(self, node: Node, scope: Mapping[int, Item], opset: int, depth: int) -> Enter:
@@ -220,10 +220,10 @@ class Interpreter:
         return plan
 
 
-def _rounded(item: Item, type: ValueType) -> Item:
+def _rounded(item: Item, type: ValueType, inputs: Sequence[Item]) -> Item:
     if not isinstance(item, np.ndarray) or not isinstance(type, TensorType) or not type.dtype.is_float:
         return item
-    return saturate(round_to(item, type.dtype.numpy))
+    return saturate(round_to(item, type.dtype.numpy), inputs)
 
 
 def opset_of(graph: Graph, outer: int | None = None) -> int:

@@ -137,7 +137,7 @@ def _run(
     if kernel is not None:
         try:
             with np.errstate(all="ignore"):
-                return [_as_array(result) for result in kernel(inputs, attrs, context)]
+                return [_as_array(result, inputs) for result in kernel(inputs, attrs, context)]
         except UnsupportedCaseError:
             pass
         except _REFUSALS as fault:
@@ -150,11 +150,11 @@ def _run(
         raise RunError(table.KERNEL_REFUSED, op=op, reason=_reason(fault)) from fault
 
 
-def _as_array(result: object) -> Array:
+def _as_array(result: object, inputs: Sequence[Array | None]) -> Array:
     # numpy gives scalars for what has no axes; Identity may be given a list, or None.
     if isinstance(result, list) or result is None:
         return cast(Array, result)
-    return saturate(np.asarray(result))
+    return saturate(np.asarray(result), inputs)
 
 
 def _reason(fault: BaseException) -> str:

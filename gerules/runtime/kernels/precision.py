@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import ml_dtypes
 import numpy as np
@@ -48,11 +48,24 @@ def saturating(wanted: bool) -> Generator[None]:
         _SATURATES.reset(token)
 
 
-def saturate(array: Array) -> Array:
-    """Return a result with its infinities replaced, if `saturating` is on and it is float16."""
+def saturate(array: Array, inputs: Iterable[object] = ()) -> Array:
+    """Return a result with its infinities replaced, if `saturating` is on and it is float16.
+
+    An infinity among the inputs is one that the model means, such as the -inf of a mask, and no overflow:
+    then the result stays as it is.
+    """
     if not _SATURATES.get() or array.dtype != np.float16 or not np.isinf(array).any():
         return array
+    if any(_holds_infinity(item) for item in inputs):
+        return array
     return np.clip(array, np.float16(-LARGEST_F16), np.float16(LARGEST_F16))
+
+
+def _holds_infinity(item: object) -> bool:
+    if not isinstance(item, np.ndarray):
+        return False
+    array = cast(Array, item)
+    return is_float(array.dtype) and bool(np.isinf(widen(array)).any())
 
 
 def is_narrow(dtype: np.dtype[Any]) -> bool:
