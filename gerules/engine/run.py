@@ -41,7 +41,7 @@ class Active:
     applier: Applier
     step: Step
     count: RuleCount
-    best_depth: int = 0
+    best_depth: int = -1
 
 
 def run_graph(
