@@ -12,11 +12,15 @@ import typer
 from gerules.cli.compile import compile_command
 from gerules.cli.demo import demo_command
 from gerules.cli.devices import devices_command
+from gerules.cli.explain import explain_command
 from gerules.cli.guard import FAULT, INTERRUPTED, is_broken_pipe, silence_stdout
+from gerules.cli.output import cannot_show, open_streams
 from gerules.cli.phase import phase_command
 from gerules.cli.rules import rules_app
 from gerules.cli.run import run_command
 from gerules.cli.show import show_command
+from gerules.cli.why import why_command
+from gerules.errors import render
 
 _MODELS: Final = "Models"
 _INSIDE: Final = "Look inside"
@@ -37,6 +41,8 @@ app.command("run", rich_help_panel=_MODELS)(run_command)
 app.command("demo", rich_help_panel=_MODELS)(demo_command)
 app.command("show", rich_help_panel=_INSIDE)(show_command)
 app.command("phase", rich_help_panel=_INSIDE)(phase_command)
+app.command("explain", rich_help_panel=_INSIDE)(explain_command)
+app.command("why", rich_help_panel=_INSIDE)(why_command)
 app.add_typer(rules_app, name="rules", rich_help_panel=_RULES)
 app.command("devices", rich_help_panel=_RULES)(devices_command)
 
@@ -57,7 +63,8 @@ def _root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit code; the entry point of the `gerules` script."""
+    """Run the program and return its exit code."""
+    open_streams()
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding lacks is escaped, never a crash.
         reconfigure = getattr(stream, "reconfigure", None)
@@ -72,10 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted; nothing was left half-written", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
-        if not is_broken_pipe(error):
-            raise
-        silence_stdout()
-        return FAULT
+        return _end_of_stdout(error, 0)
     return _flush(0)
 
 
@@ -84,9 +88,18 @@ def _flush(code: int) -> int:
     try:
         sys.stdout.flush()
     except OSError as error:
-        silence_stdout()
-        return code or FAULT if is_broken_pipe(error) else FAULT
+        return _end_of_stdout(error, code)
     return code
+
+
+def _end_of_stdout(error: OSError, code: int) -> int:
+    """Say why stdout took no more, unless its reader left; return the exit code."""
+    silence_stdout()
+    if is_broken_pipe(error):
+        return code or FAULT
+    if code == 0:  # what went wrong before was told already
+        print(render([cannot_show(error)]), file=sys.stderr)
+    return FAULT
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from gerules.engine.program import Program
 from gerules.engine.reasons import called
 from gerules.engine.site import Site
 from gerules.engine.trace import Partial, RuleCount
+from gerules.engine.witness import Refusal, WatchedMatch
 from gerules.errors import Diagnostic, GerulesError, Span
 from gerules.ir import CycleError, Node, Origin, TensorType, ValueType, unify
 from gerules.ir import Value as GraphValue
@@ -115,15 +116,27 @@ class Applier:
         self.faults: list[Diagnostic] = []
         """Faults of the rule found while running it, the first of each kind."""
 
-    def attempt(self, m: Match, count: RuleCount, marks: Mapping[int, Mapping[str, object]]) -> Change | None:
-        """Carry out a match, or count why not. Nothing of the graph has changed when it returns None."""
+    def attempt(
+        self,
+        m: Match,
+        count: RuleCount,
+        marks: Mapping[int, Mapping[str, object]],
+        *,
+        is_dry: bool = False,
+    ) -> Change | None:
+        """Carry out a match, or count why not. Nothing of the graph has changed when it returns None.
+
+        A dry attempt only says what it would do.
+        """
         count.matches += 1
         mark = len(m.trail)
         try:
-            change = self._apply(m, count, marks)
+            change = self._apply(m, count, marks, is_dry)
         except Refused as refused:
             if refused.reason:  # empty: counted already
                 count.refuse(refused.reason)
+            if refused.reason and isinstance(m, WatchedMatch):
+                m.refuse(Refusal("check", len(self.rule.steps), None, refused.reason, ""))
             if refused.reason and (count.best is None or count.best.depth <= self.program.n_calls):
                 count.best = self._partial(m, self.program.n_calls, None, refused.reason)
             change = None
@@ -131,7 +144,9 @@ class Applier:
             m.undo(mark)
         return change
 
-    def _apply(self, m: Match, count: RuleCount, marks: Mapping[int, Mapping[str, object]]) -> Change | None:
+    def _apply(
+        self, m: Match, count: RuleCount, marks: Mapping[int, Mapping[str, object]], is_dry: bool
+    ) -> Change | None:
         matched = {node.id: node for node in m.nodes}
         if self.rule.is_once and any(self.name in node.origin.rules for node in matched.values()):
             raise Refused("it made some of these nodes itself, and applies once")
@@ -158,7 +173,7 @@ class Applier:
         wanted = self._marks(m, candidate, marks)
         if not self.rule.rewrite and not wanted:
             raise Refused("it would change nothing")
-        if self.rule.rewrite:
+        if self.rule.rewrite and not is_dry:
             self._commit(candidate, types)
         sources = tuple(dict.fromkeys(name for node in region for name in sources_of(node)))
         gone = tuple(node for node in region if node.id in removed)
@@ -255,16 +270,21 @@ class Applier:
             self._note([verdict.fault])
         count.refuse(verdict.reason)
         depth = self.program.n_calls + 1 + place
-        if count.best is None or count.best.depth < depth:
+        is_best = count.best is None or count.best.depth < depth
+        if is_best or isinstance(m, WatchedMatch):
             names = self._names[id(condition)]
             values = ", ".join(spoken({name: seen.names[name] for name in names if name in seen.names}))
+            if isinstance(m, WatchedMatch):
+                m.refuse(Refusal("guard", place, condition.span, verdict.reason, values))
+            if not is_best:
+                return False
             reason = f"{verdict.reason} ({values})" if values else verdict.reason
             count.best = self._partial(m, depth, condition.span, reason)
         return False
 
     def _partial(self, m: Match, depth: int, span: Span | None, reason: str) -> Partial:
         node = m.nodes[0] if m.nodes else None
-        name = "" if node is None else node.name or (sources_of(node) or (called(node, self._site),))[0]
+        name = "" if node is None else node.name or (sources_of(node) or (called(node, self._site.values),))[0]
         return Partial(name, depth, span, reason)
 
     def _note(self, faults: Sequence[Diagnostic]) -> None:
@@ -288,6 +308,10 @@ class Applier:
                     f"time {before[0]:.4g} -> {after[0]:.4g} us, bytes {before[1]:.4g} -> {after[1]:.4g}"
                 )
                 count.refuse(verdict.reason)
+                if isinstance(m, WatchedMatch):
+                    ratio = after[0] / before[0] if before[0] else 1.0
+                    seen_text = f"{ratio:.4g} x the time: {numbers}"
+                    m.refuse(Refusal("gate", len(self.rule.steps), gate.span, verdict.reason, seen_text))
                 if count.best is None or count.best.depth <= self.program.n_calls + len(self.rule.steps):
                     depth = self.program.n_calls + len(self.rule.steps) + 1
                     count.best = self._partial(m, depth, gate.span, f"{verdict.reason} ({numbers})")

@@ -18,6 +18,7 @@ from gerules.engine.ranking import RulePlans, plan_rules
 from gerules.engine.rewrite import rewrite
 from gerules.engine.site import Site
 from gerules.engine.trace import Trace
+from gerules.engine.witness import Witness
 from gerules.errors import ErrorCode, Faults, table
 from gerules.ir import Graph, GraphEditor
 from gerules.ops import Schemas
@@ -34,9 +35,16 @@ class PhaseRunner:
     _plans: dict[str, RulePlans] = field(default_factory=dict[str, RulePlans])
 
     def run(
-        self, graph: Graph, phase: Phase, *, infer: Infer, cost: CostOf | None = None, fuel: int | None = None
+        self,
+        graph: Graph,
+        phase: Phase,
+        *,
+        infer: Infer,
+        cost: CostOf | None = None,
+        fuel: int | None = None,
+        witness: Witness | None = None,
     ) -> tuple[Graph, Trace]:
-        """Run a phase over a graph.
+        """Run a phase over a graph; a witness is told of attempts and rewrites.
 
         Raises:
             RuleError: E40036 or E40037 with every condition that does not hold before or after;
@@ -55,6 +63,7 @@ class PhaseRunner:
             once=phase.is_once or not phase.is_fixpoint,
             max_rounds=phase.max_rounds,
             fuel=fuel,
+            witness=witness,
         )
         for rule in self._named(phase.run):
             reason = self.selection.off.get(rule.name.name)
@@ -99,7 +108,7 @@ class PhaseRunner:
         for condition in conditions:
             verdict = judge(condition, scope)
             if not verdict.holds:
-                faults.add(code, span=condition.span, phase=phase.name.name, reason=verdict.reason)
+                faults.add(code, span=condition.test.span, phase=phase.name.name, reason=verdict.reason)
         faults.raise_if_any(RuleError)
 
 

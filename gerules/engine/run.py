@@ -10,12 +10,14 @@ from typing import Final
 from gerules.engine.apply import Applier, Change
 from gerules.engine.binding import Match, Step, StepLimitError
 from gerules.engine.groups import NEIGHBOURS, climb
-from gerules.engine.index import GraphIndex
+from gerules.engine.index import Feature, GraphIndex
+from gerules.engine.probe import probe, sighting
 from gerules.engine.program import Program
-from gerules.engine.reasons import Absences, called, told_miss
+from gerules.engine.reasons import Untried, called, explain_untried, told_miss
 from gerules.engine.requirements import LONGEST_CHAIN, Requirement, Rung
 from gerules.engine.session import Session
 from gerules.engine.trace import Application, Partial, RuleCount
+from gerules.engine.witness import Applied, Refusal, WatchedMatch
 from gerules.engine.worklist import Worklist
 from gerules.errors import Diagnostic, table
 from gerules.ir import Body, Const, Graph, GraphEditor, Node
@@ -64,8 +66,13 @@ def run_graph(
         RuleError: E40030 when the rules do not stop.
     """
     bodies = _run_bodies(session, graph, path, depth) if session.options.has_bodies else {}
-    run = _Run(session, graph, path, banned, outer_consts or {}, bodies)
-    return run.go()
+    consts = outer_consts or {}
+    if session.witness is None:
+        return _Run(session, graph, path, banned, consts, bodies).go()
+    probe(session, graph, path, banned, consts, "before")
+    after = _Run(session, graph, path, banned, consts, bodies).go()
+    probe(session, after, path, banned, consts, "after")
+    return after
 
 
 def _run_bodies(session: Session, graph: Graph, path: str, depth: int) -> dict[int, dict[str, Body]]:
@@ -117,7 +124,8 @@ class _Run:
         self.index = GraphIndex(feature for features in session.plans.features for feature in features)
         self.work = Worklist(len(self.plans))
         self.active: dict[int, Active] = {}
-        self.waiting: set[int] = set()
+        self.lacking: dict[int, Feature] = {}
+        """What rules wait for, the first thing of each."""
         self.positions: dict[str, list[tuple[int, tuple[Rung, ...]]]] = {}
         self.siblings: dict[str, list[int]] = {}
         self.round: dict[int, int] = {}
@@ -143,12 +151,11 @@ class _Run:
             self._activate(rank)
         while (rank := self.work.next_rank()) is not None:
             self._drain(rank)
-        if not self.path:
-            self._note_missing()
         for active in self.active.values():
             for fault in active.applier.faults:
                 self.session.warn(replace(fault, severity="warning"))
         if not self.n_changes and not self.bodies:
+            self._note_untried(self.graph)
             return self.graph
         committed = editor.commit()
         if self.outer_consts:
@@ -156,6 +163,7 @@ class _Run:
                 value: const for value, const in committed.consts.items() if value not in self.outer_consts
             }
             committed = replace(committed, consts=own)
+        self._note_untried(committed)
         return committed
 
     def _touch(self, node_id: int) -> None:
@@ -168,6 +176,7 @@ class _Run:
         for feature in self.session.plans.features[rank]:
             if not index.count(feature):
                 index.wait(feature, rank)
+                self.lacking[rank] = feature
                 return
         name = plan.rule.name.name
         if rank in self.active or name in self.banned or self.session.is_off(rank, self.site.opset or 0):
@@ -201,6 +210,7 @@ class _Run:
         program, step, count = active.program, active.step, active.count
         m, root_slot, root_ops = program.match, program.root_slot, self.plans[rank].root_ops
         m.best_depth = active.best_depth
+        watched = m if isinstance(m, WatchedMatch) else None
         n_attempts = 0
         started = perf_counter()
         while (place := queue.take()) is not None:
@@ -213,6 +223,8 @@ class _Run:
             n_attempts += 1
             m.budget = STEP_BUDGET
             m.slots[root_slot] = outputs[0]
+            if watched is not None:
+                watched.begin()
             try:
                 done = step(m)
             except (StepLimitError, RecursionError):
@@ -229,10 +241,17 @@ class _Run:
                     break
             elif m.best_depth > active.best_depth:
                 self._note_best(active, m, node)
+            if watched is not None and not done:
+                self._tell(program, watched, node)
             if not done and program.chain_ops:
                 self._cut_chain(rank, active, node)
         count.attempts += n_attempts
         count.took_us += (perf_counter() - started) * 1e6
+
+    def _tell(self, program: Program, m: WatchedMatch, node: Node) -> None:
+        witness = self.session.witness
+        if witness is not None:
+            witness.see(sighting(self.session, program, m, node, self.path, "during"))
 
     def _warn_of_steps(self, program: Program) -> None:
         name = program.rule.name
@@ -247,24 +266,24 @@ class _Run:
         known = active.count.best
         if known is not None and known.depth >= m.best_depth:
             return
-        reason = told_miss(m.best_span, m.best_value, self.site)
-        active.count.best = Partial(called(node, self.site), m.best_depth, m.best_span, reason)
+        values = self.editor.values
+        value = values.get(m.best_value) if m.best_value is not None else None
+        maker = self.site.op_of.get(value.id) if value is not None else None
+        reason = told_miss(m.best_span, value, maker, self.editor.inputs)
+        active.count.best = Partial(called(node, values), m.best_depth, m.best_span, reason)
 
-    def _note_missing(self) -> None:
-        """Say of each rule that was never tried, in no graph of this run, what it lacks."""
-        trace, plans = self.session.trace, self.session.plans
-        absences: Absences | None = None
-        for rank, plan in enumerate(self.plans):
-            name = plan.rule.name.name
-            if rank in self.active or name in trace.rules or name in trace.missing:
-                continue
-            if self.session.is_off(rank, self.site.opset or 0):
-                continue
-            if absences is None:
-                absences = Absences(self.site, self.index)
-            lack = absences.explain(plans.features[rank], plan.requirements)
-            if lack is not None:
-                trace.missing[name] = lack
+    def _note_untried(self, graph: Graph) -> None:
+        """Remember which rules were never tried on the outermost graph; whoever asks why is told then."""
+        if self.path:
+            return
+        features, opset = self.session.plans.features, self.site.opset or 0
+        untried = [
+            Untried(self.plans[rank].rule.name.name, lack, features[rank], self.plans[rank].requirements)
+            for rank, lack in self.lacking.items()
+            if rank not in self.active and not self.session.is_off(rank, opset)
+        ]
+        if untried:
+            self.session.trace.later.append(lambda: explain_untried(graph, untried))
 
     def _cut_chain(self, rank: int, active: Active, node: Node) -> None:
         """A path that cannot be taken as a whole may be taken without its last node."""
@@ -282,17 +301,15 @@ class _Run:
         active, options = self.active[rank], self.session.options
         number = max((self.round.get(node.id, 0) for node in m.nodes), default=0)
         if options.is_once and number and rank < self.session.plans.n_run:
-            active.count.refuse("the phase tries each place once")
-            return False
+            return self._refuse(active, m, "the phase tries each place once")
         if options.max_rounds is not None and number >= options.max_rounds:
-            active.count.refuse(f"the phase stops after {options.max_rounds} rounds")
-            return False
+            return self._refuse(active, m, f"the phase stops after {options.max_rounds} rounds")
         self.touched.clear()
         change = active.applier.attempt(m, active.count, self.marks)
         if change is None:
             return False
         self.n_changes += bool(change.removed or change.added)
-        self._record(active, change)
+        self._record(active, change, m)
         self.session.burn(active.count.rule)
         if number + 1 > self.limit_round:
             self.session.fail_to_stop()
@@ -301,7 +318,13 @@ class _Run:
         self._follow(change)
         return True
 
-    def _record(self, active: Active, change: Change) -> None:
+    def _refuse(self, active: Active, m: Match, reason: str) -> bool:
+        active.count.refuse(reason)
+        if isinstance(m, WatchedMatch):
+            m.refuse(Refusal("check", len(active.program.rule.steps), None, reason, ""))
+        return False
+
+    def _record(self, active: Active, change: Change, m: Match) -> None:
         active.count.applications += 1
         for node_id, marks in change.marks.items():
             self.marks.setdefault(node_id, {}).update(marks)
@@ -315,10 +338,15 @@ class _Run:
                 self.path,
                 change.sources,
                 tuple(values[value].name or f"%{value}" for value in change.replaced),
-                tuple(f"{called(node, self.site)}: {node.op}" for node in change.removed),
-                tuple(f"{called(node, self.site)}: {node.op}" for node in change.added),
+                tuple(f"{called(node, values)}: {node.op}" for node in change.removed),
+                tuple(f"{called(node, values)}: {node.op}" for node in change.added),
             )
         )
+        if self.session.witness is not None:
+            matched = tuple({node.id: node for node in m.nodes}.values())
+            self.session.witness.apply(
+                Applied(trace.applications[-1], self.path, matched, change.removed, change.added)
+            )
 
     def _follow(self, change: Change) -> None:
         """Enter what is new into the index, drop what nobody reads now, and queue the places around."""

@@ -11,12 +11,15 @@ from gerules.dsl.expr import judge
 from gerules.dsl.syntax import Rule
 from gerules.dsl.tree import RuleError
 from gerules.engine.apply import Applier
+from gerules.engine.binding import Kind
 from gerules.engine.candidate import CostOf, Infer
+from gerules.engine.diagnosis import Diagnosis
 from gerules.engine.evaluation import MatchEvaluator
 from gerules.engine.program import Program
 from gerules.engine.ranking import RulePlans
 from gerules.engine.site import Site
 from gerules.engine.trace import Trace
+from gerules.engine.witness import WatchedMatch, Witness
 from gerules.errors import Diagnostic, table
 from gerules.ops import Schemas
 
@@ -46,12 +49,14 @@ class Session:
         cost: CostOf | None,
         options: Options,
         fuel: int,
+        witness: Witness | None = None,
     ) -> None:
         self.plans = plans
         self.schemas = schemas
         self.site = Site(schemas)
         self.options = options
         self.trace = Trace()
+        self.witness = witness
         self.fuel = fuel
         self.budget = fuel
         self._infer = infer
@@ -59,6 +64,7 @@ class Session:
         self._evaluator = MatchEvaluator(self.site, plans.context)
         self._compiled: dict[int, tuple[Program, Applier]] = {}
         self._off: dict[tuple[int, int], bool] = {}
+        self._diagnoses: dict[str, Diagnosis] = {}
         self._recent: deque[str] = deque(maxlen=_REMEMBERED)
 
     def program(self, rank: int) -> tuple[Program, Applier]:
@@ -76,7 +82,19 @@ class Session:
                 self._cost,
                 self.options.phase,
             )
+            if self.witness is not None and self.witness.wants(plan.rule.name.name):
+                scope = program.scope
+                values = frozenset(name for name, kind in scope.kinds.items() if kind is Kind.VALUE)
+                program.match = WatchedMatch(len(program.match.slots), scope.slots, values)
             found = self._compiled[rank] = (program, applier)
+        return found
+
+    def diagnosis(self, program: Program) -> Diagnosis:
+        """Return what explains the misses of a program."""
+        name = program.rule.name.name
+        found = self._diagnoses.get(name)
+        if found is None:
+            found = self._diagnoses[name] = Diagnosis(program, self.site, self.plans.vocabulary)
         return found
 
     def is_off(self, rank: int, opset: int) -> bool:

@@ -11,6 +11,7 @@ from gerules.dsl.book import suggest
 from gerules.dsl.declarations import Phase
 from gerules.dsl.expressions import Ident
 from gerules.engine.trace import Trace
+from gerules.engine.witness import Witness
 from gerules.errors import Source, Span, table
 from gerules.ir import Graph
 from gerules.pipeline.errors import PipelineError
@@ -47,14 +48,19 @@ def phase_names(book: RuleBook, name: str) -> tuple[str, ...]:
     raise PipelineError(table.UNKNOWN_PHASE, name=name, known=", ".join(known), notes=suggest(name, known))
 
 
-def run_rule_phase(tools: Toolchain, graph: Graph, name: str) -> StageReport:
+def run_rule_phase(tools: Toolchain, graph: Graph, name: str, witness: Witness | None = None) -> StageReport:
     """Run one phase of the book; the report holds the new graph and the trace."""
     started = perf_counter()
-    phase = _custom_phase(tools.book) if name == CUSTOM else tools.book.phases[name]
-    after, trace = tools.phases.run(graph, phase, infer=tools.infer, cost=tools.costs.node)
+    phase = phase_of(tools.book, name)
+    after, trace = tools.phases.run(graph, phase, infer=tools.infer, cost=tools.costs.node, witness=witness)
     took_us = (perf_counter() - started) * 1e6
     detail = {"fusions": fusions_of(trace)}
     return StageReport(name, took_us, len(graph.nodes), len(after.nodes), detail, after, trace=trace)
+
+
+def phase_of(book: RuleBook, name: str) -> Phase:
+    """Return a phase by one of the names that `phase_names` gives."""
+    return _custom_phase(book) if name == CUSTOM else book.phases[name]
 
 
 def run_phases(tools: Toolchain, graph: Graph, names: Sequence[str]) -> tuple[Graph, Trace]:

@@ -1,0 +1,90 @@
+"""`gerules explain`: why a rule did not fire on a model, and which rules almost did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gerules.cli.guard import guarded
+from gerules.cli.options import (
+    DebugOption,
+    DeviceOption,
+    DimOption,
+    DisableOption,
+    EnableOption,
+    JsonOption,
+    KeepOption,
+    PrecisionOption,
+    ProfileOption,
+    RulesOption,
+    SetOption,
+    ShapesOption,
+    read_dims,
+    read_params,
+    read_shapes,
+)
+from gerules.cli.output import show, show_json, show_text
+
+
+@guarded
+def explain_command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .graph file.")],
+    rule: Annotated[
+        str | None,
+        typer.Option("--rule", "-r", metavar="RULE", help="A rule, or an alias; default: all rules."),
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option("--node", "-n", metavar="NODE", help="Only attempts at this node of the model."),
+    ] = None,
+    device: DeviceOption = "host",
+    precision: PrecisionOption = None,
+    profile: ProfileOption = None,
+    input_shape: ShapesOption = None,
+    dim: DimOption = None,
+    keep_dtype: KeepOption = None,
+    rules: RulesOption = None,
+    enable: EnableOption = None,
+    disable: DisableOption = None,
+    param: SetOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Say why a rule did not fire on a model, or which rules almost did.
+
+    With --rule: every place where it was tried, how far the match went, what
+    stood in its way, and what would have to change. Without: the nearest
+    misses of all rules.
+
+    \b
+    Examples:
+      gerules explain bert.onnx
+      gerules explain resnet50.onnx --rule conv_bn -d ascend910b
+      gerules explain bert.onnx --rule attention --node layer0/softmax --json
+    """
+    from gerules.pipeline.explain import explain
+    from gerules.report.explain_report import explanation_lines, near_misses_grid
+
+    found = explain(
+        model,
+        rule,
+        node=node,
+        device=device,
+        precision=precision,
+        profile=profile,
+        rules=rules or (),
+        enable=enable or (),
+        disable=disable or (),
+        input_shapes=read_shapes(input_shape) or None,
+        dims=read_dims(dim) or None,
+        keep_dtype=keep_dtype or (),
+        params=read_params(param),
+    )
+    if json:
+        show_json(found.as_json())
+    elif rule is None:
+        show(near_misses_grid(found))
+    else:
+        show_text("\n".join(explanation_lines(found)))
