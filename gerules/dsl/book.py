@@ -47,7 +47,7 @@ class SchemaSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RuleBook:
     """What rule files say, merged. Rules stand in the order of files, then lines.
 
@@ -71,6 +71,9 @@ class RuleBook:
     devices: Mapping[str, Device]
     tables: tuple[FormatsTable, ...]
     warnings: tuple[Diagnostic, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<RuleBook: {len(self.rules)} rules in {len(self.files)} files>"
 
     @cached_property
     def digest(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,6 +64,10 @@ class Partial:
         return out
 
 
+Explain = Callable[[], Mapping[str, Partial]]
+"""Says of rules that were never tried what they lack."""
+
+
 @dataclass(slots=True)
 class RuleCount:
     """What one rule did. `matches` fit the pattern; `applications` of them were carried out."""
@@ -95,12 +99,11 @@ class RuleCount:
         }
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Trace:
     """Everything that happened while rewriting.
 
-    `off` says why rules were not tried at all, `missing` what the graph lacks for those that were never
-    tried (without `node`: an operator that is nowhere); `annotations` are what `annotate:` wrote, by node
+    `off` says why rules were not tried at all, `later` has what finds the reasons in `missing`; `annotations` are what `annotate:` wrote, by node
     id of the graph as committed (of the outermost graph; those of bodies are under `graph path` in
     `body_annotations`); `warnings` are faults of rules that did not stop the run.
     """
@@ -108,7 +111,7 @@ class Trace:
     applications: list[Application] = field(default_factory=list[Application])
     rules: dict[str, RuleCount] = field(default_factory=dict[str, RuleCount])
     off: dict[str, str] = field(default_factory=dict[str, str])
-    missing: dict[str, Partial] = field(default_factory=dict[str, Partial])
+    later: list[Explain] = field(default_factory=list["Explain"])
     annotations: dict[int, dict[str, object]] = field(default_factory=dict[int, dict[str, object]])
     body_annotations: dict[str, dict[int, dict[str, object]]] = field(
         default_factory=dict[str, dict[int, dict[str, object]]]
@@ -116,12 +119,29 @@ class Trace:
     warnings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     took_us: float = 0.0
 
+    def __repr__(self) -> str:
+        return f"<Trace: {len(self.applications)} applications, {len(self.rules)} rules tried>"
+
     def count(self, rule: str) -> RuleCount:
         """Return the counts of a rule, made when first asked for."""
         found = self.rules.get(rule)
         if found is None:
             found = self.rules[rule] = RuleCount(rule)
         return found
+
+    @property
+    def missing(self) -> dict[str, Partial]:
+        """What the graph lacks for rules that were never tried; without `node`, an operator that is nowhere.
+
+        Found when first asked for, in one pass over the graph of each run.
+        """
+        found: dict[str, Partial] = {}
+        for explain in self.later:
+            for name, lack in explain().items():
+                if name not in found or found[name].depth < lack.depth:
+                    found[name] = lack
+        self.later = [lambda: found]
+        return {name: lack for name, lack in found.items() if name not in self.rules}
 
     def extend(self, other: Trace) -> None:
         """Add what happened later; annotations by the same key keep their first value."""
@@ -144,11 +164,7 @@ class Trace:
             if count.best is not None and (mine.best is None or count.best.depth > mine.best.depth):
                 mine.best = count.best
         self.off.update(other.off)
-        for name, lack in other.missing.items():
-            if name not in self.missing or self.missing[name].depth < lack.depth:
-                self.missing[name] = lack
-        for name in self.rules:
-            self.missing.pop(name, None)
+        self.later += other.later
         for node, marks in other.annotations.items():
             self.annotations[node] = {**marks, **self.annotations.get(node, {})}
         for path, table in other.body_annotations.items():

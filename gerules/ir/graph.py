@@ -157,7 +157,7 @@ class Node:
                 yield value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """A frozen snapshot: nodes in topological order, everything by id.
 
@@ -178,6 +178,9 @@ class Graph:
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     next_id: int = 0
     """The first id not yet given out."""
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {len(self.nodes)} nodes>"
 
     @cached_property
     def producer(self) -> Mapping[int, int]:

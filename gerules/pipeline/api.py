@@ -11,7 +11,7 @@ from gerules.backend.definitions import graphs_in
 from gerules.dsl import RuleBook
 from gerules.dsl.values import Value
 from gerules.engine.trace import Trace
-from gerules.errors import table
+from gerules.errors import Faults, table
 from gerules.frontends import FUSED_DOMAIN, load_onnx, recognize, save_graph_text, save_onnx
 from gerules.frontends import load as load_file
 from gerules.ir import Dim, Graph, Node, ValueType
@@ -28,6 +28,12 @@ from gerules.pipeline.toolchain import HOST, RuleInput, Toolchain, make_toolchai
 Model = str | Path | Graph | onnx.ModelProto
 """What a compile starts from: a file, a graph, or an ONNX model in memory."""
 
+Names = str | Sequence[str]
+"""One name, or several."""
+
+Rules = RuleInput | Sequence[RuleInput]
+"""One rule file, folder or text, or several."""
+
 FUSION: str = "fusion"
 """The pipeline that `rewrite` runs: everything that is independent of a device's formats."""
 
@@ -38,12 +44,12 @@ def compile(
     device: str = HOST,
     precision: str | None = None,
     profile: str | None = None,
-    rules: Sequence[RuleInput] = (),
-    enable: Sequence[str] = (),
-    disable: Sequence[str] = (),
+    rules: Rules = (),
+    enable: Names = (),
+    disable: Names = (),
     input_shapes: Mapping[str, Sequence[Dim]] | None = None,
     dims: Mapping[str, int] | None = None,
-    keep_dtype: Sequence[str] = (),
+    keep_dtype: Names = (),
     params: Mapping[str, Value] | None = None,
     fusion_switch_file: str | Path | None = None,
     pipeline: str = "default",
@@ -53,6 +59,8 @@ def compile(
     observe: Observe | None = None,
 ) -> CompiledModel:
     """Compile a model for a device.
+
+    Where several names or rule files may be given, one may stand alone.
 
     Args:
         model: A file (`.onnx`, `.graph`), a graph, or an ONNX model in memory.
@@ -83,30 +91,30 @@ def compile(
         device=device,
         precision=precision,
         profile=profile,
-        enable=tuple(enable),
-        disable=tuple(disable),
+        enable=_listed(enable),
+        disable=_listed(disable),
         params=dict(params or {}),
         fusion_switch=None if fusion_switch_file is None else read_fusion_switch(fusion_switch_file),
         pipeline=pipeline,
         input_shapes=input_shapes,
         dims=dims,
-        keep_dtype=tuple(keep_dtype),
+        keep_dtype=_listed(keep_dtype),
         n_streams=n_streams,
         memory_limit_bytes=memory_limit_bytes,
         stop_after=stop_after,
     )
-    book = shipped_rules(rules)
+    book = load_rules(rules)
     return CompiledModel(compile_graph(graph_of(model, book), book, options, observe))
 
 
-def load(path: str | Path, *, rules: RuleBook | None = None) -> Graph:
+def load(path: str | Path, *, rules: RuleBook | Rules | None = None) -> Graph:
     """Read a model file: `.onnx`, or graph text.
 
     Fused operators that `save` wrote as functions of an ONNX model are fused operators again. A function
     that says something else than the rules do for an operator of its name is expanded.
 
     Args:
-        rules: The rule book that defines operators; without it the one of gerules.
+        rules: What defines operators, as `rewrite` takes it; without it the rules that come with gerules.
 
     Raises:
         ModelError: E10001 when it cannot be read, E10002 when it is no known kind of file, and every fault
@@ -115,7 +123,7 @@ def load(path: str | Path, *, rules: RuleBook | None = None) -> Graph:
     return _recognized(load_file(path), rules)
 
 
-def load_rules(paths: RuleInput | Sequence[RuleInput]) -> RuleBook:
+def load_rules(paths: Rules) -> RuleBook:
     """Read rule files, folders or texts, on top of the rules that come with gerules; all are checked.
 
     Raises:
@@ -125,22 +133,25 @@ def load_rules(paths: RuleInput | Sequence[RuleInput]) -> RuleBook:
 
 
 def rewrite(
-    graph: Graph,
-    rules: RuleBook | None = None,
+    graph: Model,
+    rules: RuleBook | Rules | None = None,
     *,
     device: str = HOST,
     precision: str | None = None,
     profile: str | None = None,
-    enable: Sequence[str] = (),
-    disable: Sequence[str] = (),
+    enable: Names = (),
+    disable: Names = (),
     pipeline: str = FUSION,
 ) -> tuple[Graph, Trace]:
     """Rewrite a graph by rules: its types are inferred, then the phases of a pipeline run.
 
-    Rules of your own files that no phase names run after those of the pipeline, to a fixed point.
+    Rules of your own files that no phase names run right before the pipeline fuses operators, to a fixed
+    point.
 
     Args:
-        rules: A rule book from `load_rules`; without it the rules that come with gerules.
+        graph: A graph, or a model as `compile` takes it.
+        rules: A rule book from `load_rules`, or files, folders or texts as it takes; without them the rules
+            that come with gerules.
         pipeline: A phase or a pipeline of the rule book.
 
     Returns:
@@ -149,38 +160,72 @@ def rewrite(
     Raises:
         GerulesError: E3 types that contradict, E40030 rules that do not stop, E40050 unknown pipeline.
     """
+    book = _book_of(rules)
+    read = graph_of(graph, book)
     tools = make_toolchain(
-        rules or shipped_rules(),
-        graph.opsets,
+        book,
+        read.opsets,
         device=device,
         precision=precision,
         profile=profile,
-        enable=enable,
-        disable=disable,
+        enable=_listed(enable),
+        disable=_listed(disable),
     )
-    graph = infer_graph(graph, tools.schemas, extra=tools.extra)
-    return run_phases(tools, graph, phase_names(tools.book, pipeline))
+    read = infer_graph(read, tools.schemas, extra=tools.extra)
+    return run_phases(tools, read, phase_names(tools.book, pipeline))
 
 
-def save(graph: Graph, path: str | Path, *, rules: RuleBook | None = None) -> None:
+def save(graph: Graph, path: str | Path, *, rules: RuleBook | Rules | None = None) -> None:
     """Write a graph as `.onnx` or as graph text (`.graph`), whole or not at all.
 
     Fused operators become functions of the ONNX model, so that any ONNX runtime executes it.
 
     Args:
-        rules: The rule book that defines the graph's operators; without it the one of gerules.
+        rules: What defines the graph's operators, as `rewrite` takes it; needed where rules of your own made
+            operators of your own.
 
     Raises:
+        PipelineError: E10031 for operators that rules made and `rules` do not define.
         ModelError: E10004 when the disk refuses, E10002 for another ending, and what ONNX cannot hold.
     """
     path = Path(path)
     if path.suffix == ".graph":
         save_graph_text(graph, path)
     elif path.suffix == ".onnx":
-        tools = make_toolchain(rules or shipped_rules(), graph.opsets)
+        tools = make_toolchain(_book_of(rules), graph.opsets)
+        _check_defined(graph, tools)
         save_onnx(graph, path, schemas=tools.schemas, define_body=_define_body(tools))
     else:
         raise PipelineError(table.UNKNOWN_FILE_KIND, path=path)
+
+
+def _listed(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _book_of(rules: RuleBook | Rules | None) -> RuleBook:
+    if isinstance(rules, RuleBook):
+        return rules
+    return shipped_rules() if rules is None else load_rules(rules)
+
+
+def _check_defined(graph: Graph, tools: Toolchain) -> None:
+    """Raise when an operator that a rule made would be written without saying what it computes."""
+    unknown = {
+        node.op
+        for inner in graphs_in(graph)
+        for node in inner.nodes.values()
+        if node.origin.rules and "::" in node.op and not node.bodies and tools.schemas.get(node.op) is None
+    }
+    faults = Faults()
+    for op in sorted(unknown):
+        faults.add(
+            table.CANNOT_EXPORT,
+            what=op,
+            reason="a rule made it, and nothing here defines it",
+            remedy="give the rules that define it: gerules.save(graph, path, rules=...)",
+        )
+    faults.raise_if_any(PipelineError)
 
 
 def _define_body(tools: Toolchain):
@@ -199,9 +244,9 @@ def graph_of(model: Model, book: RuleBook) -> Graph:
     return load(model, rules=book)
 
 
-def _recognized(graph: Graph, rules: RuleBook | None) -> Graph:
+def _recognized(graph: Graph, rules: RuleBook | Rules | None) -> Graph:
     # Most models have no such functions, and need no rules to be read.
     if not any("body" in node.bodies for inner in graphs_in(graph) for node in inner.nodes.values()):
         return graph
-    tools = make_toolchain(rules or shipped_rules(), graph.opsets)
+    tools = make_toolchain(_book_of(rules), graph.opsets)
     return recognize(graph, schemas=tools.schemas, define_body=_define_body(tools))

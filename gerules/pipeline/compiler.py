@@ -136,7 +136,8 @@ def compile_graph(
     )
     state = Compilation(tools, graph, graph)
     for name in names:
-        report = _run_stage(state, name, options, witness)
+        with paused_collector():
+            report = _run_stage(state, name, options, witness)
         state.graph = report.graph
         state.stages.append(report)
         if report.trace is not None:
@@ -189,7 +190,7 @@ def _set_precision(state: Compilation, options: CompileOptions) -> tuple[Graph, 
         schemas=tools.schemas,
         lists=read_lists(tools.book),
         keep=options.keep_dtype,
-        origin_ops={node.name: node.op for node in state.source.nodes.values() if node.name},
+        origin_ops=_ops_by_name(state.source),
         extra=tools.extra,
     )
     detail: dict[str, object] = {
@@ -200,6 +201,16 @@ def _set_precision(state: Compilation, options: CompileOptions) -> tuple[Graph, 
         "saturated": list(report.saturated),
     }
     return graph, detail
+
+
+def _ops_by_name(graph: Graph) -> dict[str, str]:
+    """The operator of each node as read, bodies included, by every name that users know it by."""
+    found: dict[str, str] = {}
+    for node in graph.nodes.values():
+        found |= {name: node.op for name in (node.name, *node.origin.sources) if name}
+        for body in node.bodies.values():
+            found |= _ops_by_name(body.graph)
+    return found
 
 
 def _choose_formats(state: Compilation, _: CompileOptions) -> tuple[Graph, dict[str, object]]:

@@ -21,11 +21,14 @@ from gerules.runtime.executor import Executor
 from gerules.runtime.kernels.contract import Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CompiledModel:
     """What `gerules.compile` returns."""
 
     compilation: Compilation
+
+    def __repr__(self) -> str:
+        return f"<CompiledModel {str(self.summary()).splitlines()[0]}>"
 
     @property
     def om(self) -> OmModel:

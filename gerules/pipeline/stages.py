@@ -23,7 +23,7 @@ class StageReport:
     n_nodes_after: int
     detail: Mapping[str, object]
     graph: Graph
-    marks: Marks = field(default_factory=dict[int, "dict[str, int | str]"])
+    marks: Marks = field(default_factory=dict[int, "dict[str, int | str]"], repr=False)
     trace: Trace | None = None
 
     def as_json(self) -> dict[str, object]:
