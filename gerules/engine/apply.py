@@ -284,8 +284,10 @@ class Applier:
 
     def _partial(self, m: Match, depth: int, span: Span | None, reason: str) -> Partial:
         node = m.nodes[0] if m.nodes else None
-        name = "" if node is None else node.name or (sources_of(node) or (called(node, self._site.values),))[0]
-        return Partial(name, depth, span, reason)
+        if node is None:
+            return Partial("", depth, span, reason)
+        sources = () if node.name else sources_of(node)
+        return Partial(sources[0] if sources else called(node, self._site.values), depth, span, reason)
 
     def _note(self, faults: Sequence[Diagnostic]) -> None:
         for fault in faults:

@@ -2,80 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from gerules.engine.index import CONST, Feature, GraphIndex
+from gerules.engine.index import CONST, Feature
 from gerules.engine.requirements import Requirement
-from gerules.engine.site import Site
 from gerules.engine.trace import Partial
 from gerules.errors import Span
-from gerules.ir import Node
+from gerules.ir import Graph, Node, Value
 
 _MOST_NAMED: Final = 3
 """Operators that a reason names."""
 
 
-def called(node: Node, site: Site) -> str:
+def called(node: Node, values: Mapping[int, Value]) -> str:
     """What people call a node: its name, or that of the first value it makes."""
-    made = (site.values[value].name for value in node.writes() if value in site.values)
+    made = (values[value].name for value in node.writes() if value in values)
     return node.name or next((name for name in made if name), f"%{node.id}")
 
 
-def told_miss(span: Span | None, value_id: int | None, site: Site) -> str:
-    """Say which words of a rule do not match, and what stands there instead."""
+def told_miss(span: Span | None, value: Value | None, maker: str | None, inputs: Collection[int]) -> str:
+    """Say which words of a rule do not match, and what stands there instead.
+
+    Args:
+        maker: The operator that makes the value, `CONST` for a constant.
+        inputs: Of the graph.
+    """
     text = f"`{span.text if span is not None else ''}` does not match"
-    value = site.values.get(value_id) if value_id is not None else None
     if value is None:
         return text
-    maker = site.op_of.get(value.id)
     if maker is None:
-        maker = "a graph input" if value.id in site.editor.inputs else "outside"
+        maker = "a graph input" if value.id in inputs else "outside"
     elif maker == CONST:
         maker = "a constant"
     return f"{text}; {value.name or value.id} is {value.type} from {maker}"
 
 
-class Absences:
-    """Says of rules that were never tried what the graph lacks. Costs nothing until asked; then one pass."""
+@dataclass(frozen=True, slots=True)
+class Untried:
+    """A rule that was never tried: all that it needs, and the first thing that the graph did not have."""
 
-    def __init__(self, site: Site, index: GraphIndex) -> None:
-        self._site = site
-        self._index = index
-        self._first: dict[str, Node] = {}
-        for node in site.editor.nodes.values():
-            self._first.setdefault(node.op, node)
+    rule: str
+    missing: Feature
+    features: Sequence[Feature]
+    requirements: Sequence[Requirement]
 
-    def explain(self, features: Sequence[Feature], requirements: Sequence[Requirement]) -> Partial | None:
-        """Return the first thing missing: an operator, or what one reads, with a node where it is not so."""
-        for feature in features:
-            if self._index.count(feature):
-                continue
-            sources = feature.sources or frozenset()
-            if not any(op in self._first for op in feature.ops):
-                return Partial("", 0, None, f"no {_listed(feature.ops)} in the graph")
-            if sources and CONST not in sources and not any(op in self._first for op in sources):
-                return Partial("", 0, None, f"no {_listed(sources)} in the graph")
-            span = next((item.span for item in requirements if item.feature == feature), None)
-            return self._nearest(feature, features, span)
-        return None
 
-    def _nearest(self, missing: Feature, features: Sequence[Feature], span: Span | None) -> Partial:
-        present = [one for one in features if one.ops == missing.ops and one.sources and one != missing]
-        node = next((node for one in present for node in self._nodes(one)), None)
+def explain_untried(graph: Graph, rules: Sequence[Untried]) -> dict[str, Partial]:
+    """Say what a graph lacks for rules, with a node that comes near where there is one.
+
+    Cost: one pass over the graph.
+    """
+    looks = _Looks(graph)
+    return {one.rule: looks.explain(one) for one in rules}
+
+
+class _Looks:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.op_of = dict.fromkeys(graph.consts, CONST)
+        self.first: dict[str, Node] = {}
+        self.first_edge: dict[tuple[str, str], Node] = {}
+        for node in graph.nodes.values():
+            self.first.setdefault(node.op, node)
+            for value in node.reads():
+                source = self.op_of.get(value)
+                if source is not None:
+                    self.first_edge.setdefault((node.op, source), node)
+            self.op_of.update(dict.fromkeys(node.writes(), node.op))
+
+    def explain(self, rule: Untried) -> Partial:
+        missing, first = rule.missing, self.first
+        sources = missing.sources or frozenset()
+        if not any(op in first for op in missing.ops):
+            return Partial("", 0, None, f"no {_listed(missing.ops)} in the graph")
+        if sources and CONST not in sources and not any(op in first for op in sources):
+            return Partial("", 0, None, f"no {_listed(sources)} in the graph")
+        span = next((item.span for item in rule.requirements if item.feature == missing), None)
+        others = [one for one in rule.features if one.ops == missing.ops and one.sources and one != missing]
+        node = next((node for one in others if (node := self.having(one)) is not None), None)
         if node is None:
-            node = next(self._first[op] for op in sorted(missing.ops) if op in self._first)
-        settled = frozenset(op for one in present if self._index.count(one) for op in one.sources or ())
-        op_of = self._site.op_of
-        read = next((value for value in node.reads() if op_of.get(value) not in settled), None)
-        return Partial(called(node, self._site), 1, span, told_miss(span, read, self._site))
+            node = next(first[op] for op in sorted(missing.ops) if op in first)
+        settled = frozenset(op for one in others for op in one.sources or ())
+        read = next((value for value in node.reads() if self.op_of.get(value) not in settled), None)
+        values = self.graph.values
+        value, maker = (None, None) if read is None else (values[read], self.op_of.get(read))
+        return Partial(called(node, values), 1, span, told_miss(span, value, maker, self.graph.inputs))
 
-    def _nodes(self, feature: Feature) -> Iterator[Node]:
-        for bucket in self._index.buckets(feature):
-            for node_id in bucket.nodes:
-                node = self._site.editor.nodes.get(node_id)
-                if node is not None:
-                    yield node
+    def having(self, feature: Feature) -> Node | None:
+        """Return a node that has a feature."""
+        for op in sorted(feature.ops):
+            for source in sorted(feature.sources or ()):
+                if (op, source) in self.first_edge:
+                    return self.first_edge[op, source]
+        return None
 
 
 def _listed(ops: frozenset[str]) -> str:
