@@ -21,6 +21,9 @@ _NEUTRAL: Final[Mapping[tuple[str, str], int]] = {
 }
 """Inputs that mean nothing while all their elements are this, so that versions without them need nothing."""
 
+_FORMER_NAMES: Final[Mapping[tuple[str, str], str]] = {("TopK", "K"): "k", ("Pad", "constant_value"): "value"}
+"""Inputs that were attributes under another name. Source: onnx Changelog.md."""
+
 _ONE_ELEMENT_LISTS: Final = frozenset([("TopK", "K")])
 """Inputs that hold one number in a list; any other number became an input of rank 0."""
 
@@ -182,6 +185,8 @@ class Draft:
             if value is None:
                 continue
             found = self.schemas.attr_or_input(old.op, param.name, self.target)
+            if found is None and (old.op, param.name) in _FORMER_NAMES:
+                found = self.schemas.attr_or_input(old.op, _FORMER_NAMES[old.op, param.name], self.target)
             const = self.editor.consts.get(value)
             # Renamed inputs keep their place.
             if found is None and place < len(new.inputs) and place < new.min_inputs:
@@ -195,7 +200,8 @@ class Draft:
             elif const is None:
                 raise self.fail(f"{param.name} must be known when compiling")
             else:
-                attrs[found.name] = _attr_of(const, new.attrs[found.name].kind)
+                value = _attr_of(const, new.attrs[found.name].kind)
+                attrs[found.name] = self._axes_from_front(found.name, value)
 
     def _place_attrs(
         self, old: OpSchema, new: OpSchema, inputs: list[int | None], attrs: dict[str, Attr]

@@ -25,7 +25,7 @@ _FIRST_WITH_RESIZE_BY_COORDINATES: Final = 11
 _FIRST_WITH_OPTIONAL_ROI: Final = 13
 _FIRST_WITH_QUANTIZED_AXES: Final = 13
 _FIRST_WITH_LAYER_NORM: Final = 17
-_FIRST_WITH_BROADCAST_EXTREMES: Final = 8
+_FIRST_WITH_BROADCAST_SUMS: Final = 8
 """Source of all: onnx Changelog.md."""
 
 OTHER_MEANING: Final[Mapping[str, int]] = {
@@ -226,9 +226,21 @@ def _pow(draft: Draft) -> bool:
     return True
 
 
+def _sum(draft: Draft) -> bool:
+    """Before 8 Sum takes tensors of one shape only, but Add does not mind."""
+    inputs = draft.node.inputs
+    if draft.target >= _FIRST_WITH_BROADCAST_SUMS or len(inputs) == 1:
+        return False
+    total = inputs[0]
+    for value in inputs[1:-1]:
+        total = draft.call("Add", [total, value])
+    draft.call("Add", [total, inputs[-1]], outputs=draft.node.outputs)
+    return True
+
+
 def _extreme(draft: Draft) -> bool:
-    """Before 8 Max and Min take tensors of one shape only."""
-    if draft.target >= _FIRST_WITH_BROADCAST_EXTREMES or len(draft.node.inputs) == 1:
+    """Before 8 Max, Min and Mean take tensors of one shape only."""
+    if draft.target >= _FIRST_WITH_BROADCAST_SUMS or len(draft.node.inputs) == 1:
         return False
     shapes = {draft.type(place).shape for place in range(len(draft.node.inputs))}
     if len(shapes) != 1 or None in shapes:
@@ -313,6 +325,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "LayerNormalization": _layer_norm,
     "LogSoftmax": _softmax,
     "Max": _extreme,
+    "Mean": _extreme,
     "Min": _extreme,
     "Pad": _pad,
     "Pow": _pow,
@@ -322,5 +335,6 @@ FORMS: Final[Mapping[str, Form]] = {
     "Shape": _shape,
     "Softmax": _softmax,
     "Split": _split,
+    "Sum": _sum,
 }
 """The operators that need more than other places for their parameters."""

@@ -12,10 +12,10 @@ from gerules.frontends.fault import ModelError
 from gerules.frontends.onnx.draft import ImpossibleError
 from gerules.frontends.onnx.findings import place_of_node
 from gerules.frontends.onnx.functions import FUNCTION_OP_KEY
-from gerules.frontends.onnx.reform import reform
+from gerules.frontends.onnx.reform import const_key, reform_meaning
 from gerules.frontends.onnx.structure import attrs_key, structure_digest
 from gerules.frontends.onnx.writer import GraphWriter
-from gerules.ir import Graph, Node, ValueType
+from gerules.ir import Const, Graph, Node, ValueType
 from gerules.ops.registry import split_op
 
 DefineBody = Callable[[Node, list[ValueType]], Graph | None]
@@ -33,13 +33,15 @@ class FunctionWriter:
         self._define_body = define_body
         self._opsets = opsets
         self._defined: dict[object, Graph | None] = {}
-        self._reformed: dict[int, tuple[Graph, Graph]] = {}
+        self._reformed: dict[object, tuple[Graph, Graph]] = {}
         self._digests: dict[int, tuple[Graph, bytes]] = {}
         self._written: dict[object, str] = {}
         self._n_forms: dict[str, int] = {}
         self._running: list[str] = []
 
-    def call(self, node: Node, types: Sequence[ValueType]) -> tuple[str, str, tuple[int | None, ...]] | None:
+    def call(
+        self, node: Node, types: Sequence[ValueType], consts: Sequence[Const | None]
+    ) -> tuple[str, str, tuple[int | None, ...]] | None:
         """Return the domain, name and inputs to call a function with; None when the node has no meaning here.
 
         Raises:
@@ -49,7 +51,7 @@ class FunctionWriter:
         graph = self._meaning(node, types)
         if graph is None:
             return None
-        graph = self._at_opset_of_model(node, graph)
+        graph = self._at_opset_of_model(node, graph, consts)
         domain, _ = split_op(node.op)
         inputs = node.inputs
         if len(graph.inputs) != len(inputs):
@@ -79,15 +81,18 @@ class FunctionWriter:
             self._defined[key] = self._define_body(node, list(types))
         return self._defined[key]
 
-    def _at_opset_of_model(self, node: Node, graph: Graph) -> Graph:
+    def _at_opset_of_model(self, node: Node, graph: Graph, consts: Sequence[Const | None]) -> Graph:
         """A function is run by the operators that the model imports, whatever it imports itself."""
         assert self.writer is not None
+        opset = self._opsets[""]
+        if graph.opset in (0, opset):
+            return graph
         # The graph is kept beside what it became, so that its identity cannot be given to another one.
-        found = self._reformed.get(id(graph))
+        key = (id(graph), *(None if const is None else const_key(const) for const in consts))
+        found = self._reformed.get(key)
         if found is None:
-            opset = self._opsets[""]
             try:
-                found = (graph, reform(graph, opset, self.writer.schemas))
+                found = (graph, reform_meaning(graph, opset, self.writer.schemas, consts))
             except ImpossibleError as fault:
                 raise ModelError(
                     table.CANNOT_EXPORT,
@@ -96,7 +101,7 @@ class FunctionWriter:
                     reason=f"{fault.op} cannot be said at opset {fault.opset}: {fault.reason}",
                     remedy="convert the model to a newer opset, or switch off the rule that made the node",
                 ) from None
-            self._reformed[id(graph)] = found
+            self._reformed[key] = found
         return found[1]
 
     def _digest(self, graph: Graph) -> bytes:

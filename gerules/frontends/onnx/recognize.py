@@ -10,10 +10,11 @@ from gerules.errors import GerulesError
 from gerules.frontends.onnx.draft import Draft, ImpossibleError
 from gerules.frontends.onnx.function_writer import DefineBody
 from gerules.frontends.onnx.meanings import put_in_place
-from gerules.frontends.onnx.reform import reform
+from gerules.frontends.onnx.reform import const_key, reform_meaning
 from gerules.frontends.onnx.structure import attrs_key, structure_digest
-from gerules.ir import NO_BODIES, UNKNOWN, Body, Graph, GraphEditor, Node
+from gerules.ir import NO_BODIES, UNKNOWN, Attr, Body, Graph, GraphEditor, Node
 from gerules.ops import Schemas, split_op
+from gerules.ops.onnx_types import DTYPE_OF_CODE
 
 FUSED_DOMAIN: Final = "ge"
 """Domain of device and fused operators."""
@@ -43,8 +44,9 @@ def recognize(graph: Graph, *, schemas: Schemas, define_body: DefineBody) -> Gra
         if not _is_kept(node):
             editor.replace_node(replace(node, bodies=_inner(node.bodies, schemas, define_body)))
         elif schemas.is_defined(node.op):
-            if meanings.agree(graph, node):
-                editor.replace_node(replace(node, bodies=NO_BODIES))
+            plain = replace(node, bodies=NO_BODIES, attrs=_attrs_of(node, schemas))
+            if meanings.agree(graph, plain, node.bodies["body"].graph):
+                editor.replace_node(plain)
             else:
                 _expand(editor, graph, node, schemas)
     return editor.commit()
@@ -58,21 +60,36 @@ class _Meanings:
         self._define_body = define_body
         self._digests: dict[object, bytes] = {}
 
-    def agree(self, graph: Graph, node: Node) -> bool:
-        """Whether the node's function is what its operator is defined to compute."""
+    def agree(self, graph: Graph, node: Node, body: Graph) -> bool:
+        """Whether a function's body is what the node's operator is defined to compute."""
         types = tuple(UNKNOWN if value is None else graph.type_of(value) for value in node.inputs)
         present = tuple(value is not None for value in node.inputs)
-        key = (node.op, attrs_key(node.attrs), types, present, len(node.outputs))
+        consts = [None if value is None else graph.consts.get(value) for value in node.inputs]
+        told = tuple(None if const is None else const_key(const) for const in consts)
+        key = (node.op, attrs_key(node.attrs), types, present, told, len(node.outputs))
         wanted = self._digests.get(key)
         if wanted is None:
             try:
-                meant = self._define_body(replace(node, bodies=NO_BODIES), list(types))
-                meant = None if meant is None else reform(meant, graph.opset, self._schemas)
+                meant = self._define_body(node, list(types))
+                if meant is not None:
+                    meant = reform_meaning(meant, graph.opset, self._schemas, consts)
             except (GerulesError, ImpossibleError):
                 meant = None
             wanted = b"" if meant is None else structure_digest(meant, with_types=False)
             self._digests[key] = wanted
-        return wanted == structure_digest(node.bodies["body"].graph, with_types=False)
+        return wanted == structure_digest(body, with_types=False)
+
+
+def _attrs_of(node: Node, schemas: Schemas) -> Mapping[str, Attr]:
+    """Attributes as the definition has them: a file writes element types as numbers."""
+    schema = schemas.get(node.op)
+    kinds = {} if schema is None else {name: spec.kind for name, spec in schema.attrs.items()}
+    return {
+        name: DTYPE_OF_CODE.get(value, value)
+        if kinds.get(name) == "dtype" and isinstance(value, int)
+        else value
+        for name, value in node.attrs.items()
+    }
 
 
 def _expand(editor: GraphEditor, graph: Graph, node: Node, schemas: Schemas) -> None:

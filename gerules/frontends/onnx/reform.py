@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from gerules.frontends.onnx.draft import Draft, ImpossibleError
 from gerules.frontends.onnx.forms import FORMS, crosses_meaning
 from gerules.frontends.onnx.meanings import meaning_of, put_in_place
-from gerules.ir import Body, Graph, GraphEditor, Node
+from gerules.ir import Body, Const, Graph, GraphEditor, Node
 from gerules.ops import Schemas
+
+_LONGEST_PARAMETER: Final = 1024
+"""Entries of a constant that may become an attribute; longer ones are data."""
 
 _DEEPEST: Final = 32
 """Forms and function bodies that stand for each other's operators."""
 
 
-def reform(graph: Graph, opset: int, schemas: Schemas) -> Graph:
+def reform(graph: Graph, opset: int, schemas: Schemas, known: Mapping[int, Const] | None = None) -> Graph:
     """Return a graph that means the same in the operators of another ONNX version.
 
     A node keeps its form where its operator is the same there. Otherwise its parameters go where that
@@ -28,6 +31,8 @@ def reform(graph: Graph, opset: int, schemas: Schemas) -> Graph:
     Args:
         graph: Any graph, written at its `opset`.
         opset: The version wanted.
+        known: Inputs whose arrays are known: where a version has an attribute for an input, they say it. They
+            stay inputs.
 
     Raises:
         ImpossibleError: For the first operator that cannot be said.
@@ -39,6 +44,7 @@ def reform(graph: Graph, opset: int, schemas: Schemas) -> Graph:
         return graph
     editor = GraphEditor(graph)
     editor.opsets[""] = opset
+    editor.consts.update(known or {})
     carrier = _Carrier(opset, schemas)
     for node in graph.nodes.values():
         if carrier.is_same(node, source) and not node.bodies:
@@ -47,7 +53,37 @@ def reform(graph: Graph, opset: int, schemas: Schemas) -> Graph:
         carrier.carry(draft)
         if any(value is not None for value in node.outputs):
             editor.substitute([node.id], draft.nodes, {})
+    for value in known or ():
+        editor.consts.pop(value, None)
     return editor.commit()
+
+
+def reform_meaning(meaning: Graph, opset: int, schemas: Schemas, consts: Sequence[Const | None]) -> Graph:
+    """Reform what a node computes: for any inputs when that can be said, or else for its constant ones.
+
+    Args:
+        meaning: Its inputs are those of the node.
+        consts: The node's inputs that are known.
+
+    Raises:
+        ImpossibleError: as `reform`.
+    """
+    try:
+        return reform(meaning, opset, schemas)
+    except ImpossibleError:
+        known = {
+            value: const
+            for value, const in zip(meaning.inputs, consts, strict=False)
+            if const is not None and const.array.size <= _LONGEST_PARAMETER
+        }
+        if not known:
+            raise
+        return reform(meaning, opset, schemas, known)
+
+
+def const_key(const: Const) -> object:
+    """Return what tells apart constants that may become attributes."""
+    return const.digest if const.array.size <= _LONGEST_PARAMETER else None
 
 
 class _Carrier:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+import numpy as np
+
 from gerules.ir import Attr, Const, Graph
 
 
@@ -12,7 +14,7 @@ def structure_digest(graph: Graph, *, with_types: bool = True) -> bytes:
     """Return 16 bytes that two graphs share when they differ in names, ids, origins and metadata only.
 
     Args:
-        with_types: Also tell types of values, and versions of domains, apart.
+        with_types: Also tell types of values, versions of domains, and numbers apart that are one in a file.
 
     Cost: linear in the graph; each constant is hashed once in its life.
     """
@@ -39,7 +41,7 @@ def structure_digest(graph: Graph, *, with_types: bool = True) -> bytes:
             node.op,
             [place(value) for value in node.inputs],
             [(place(value), type_of(value)) for value in node.outputs],
-            attrs_key(node.attrs),
+            attrs_key(node.attrs if with_types else _as_written(node.attrs)),
             [
                 (name, [(place(outer), rank) for rank, (outer, _) in enumerate(body.captures)],
                  structure_digest(body.graph, with_types=with_types))
@@ -61,6 +63,19 @@ def _const_digest(graph: Graph, value: int) -> bytes:
 def attrs_key(attrs: Mapping[str, Attr]) -> tuple[tuple[str, str], ...]:
     """Return attributes as a key: equal for equal values, constants by their digest."""
     return tuple((name, _attr_key(value)) for name, value in sorted(attrs.items()))
+
+
+def _as_written(attrs: Mapping[str, Attr]) -> Mapping[str, Attr]:
+    """ONNX keeps numbers as f32. Source: onnx.proto, AttributeProto."""
+    return {name: _rounded(value) for name, value in attrs.items()}
+
+
+def _rounded(value: Attr) -> Attr:
+    if isinstance(value, float):
+        return float(np.float32(value))
+    if isinstance(value, tuple) and any(isinstance(item, float) for item in value):
+        return tuple(float(np.float32(item)) for item in value if isinstance(item, int | float))
+    return value
 
 
 def _attr_key(value: Attr) -> str:

@@ -12,7 +12,7 @@ from gerules.frontends.fault import ModelError
 from gerules.frontends.onnx.findings import place_of_node
 from gerules.frontends.onnx.names import Names
 from gerules.frontends.onnx.protos import Array, TypeProtos, fill_attribute, fill_tensor, logical_array
-from gerules.ir import UNKNOWN, Graph, Node, Value, ValueType, dtype_of
+from gerules.ir import UNKNOWN, Const, Graph, Node, Value, ValueType, dtype_of
 from gerules.ops.registry import Schemas, split_op
 from gerules.ops.schema import ParamKind
 
@@ -39,8 +39,13 @@ class InlineStore:
 class FunctionCalls(Protocol):
     """Offers a function for a node that ONNX does not know."""
 
-    def call(self, node: Node, types: Sequence[ValueType]) -> tuple[str, str, tuple[int | None, ...]] | None:
-        """Return the domain, name and inputs to call a function with; None to leave the node."""
+    def call(
+        self, node: Node, types: Sequence[ValueType], consts: Sequence[Const | None]
+    ) -> tuple[str, str, tuple[int | None, ...]] | None:
+        """Return the domain, name and inputs to call a function with; None to leave the node.
+
+        `types` and `consts` say what is known of the node's inputs.
+        """
         ...
 
 
@@ -122,7 +127,8 @@ class GraphWriter:
             in_function = False
             if calls is not None and (domain or "body" in node.bodies):
                 types = [values[value].type if value is not None else _ABSENT for value in inputs]
-                found = calls.call(node, types)
+                known = [None if value is None else graph.consts.get(value) for value in inputs]
+                found = calls.call(node, types, known)
                 if found is not None:
                     domain, name, inputs = found
                     in_function = True
