@@ -105,7 +105,8 @@ class Trace:
 
     `off` says why rules were not tried at all, `later` has what finds the reasons in `missing`;
     `annotations` are what `annotate:` wrote, by node id of the graph as committed (of the outermost graph;
-    those of bodies are under `graph path` in `body_annotations`); `warnings` are faults of rules that did not stop the run.
+    those of bodies are under `graph path` in `body_annotations`); `warnings` are faults of rules that
+    did not stop the run.
     """
 
     applications: list[Application] = field(default_factory=list[Application])

@@ -103,8 +103,9 @@ class _Reader:
         for base in bases:
             for item in base.engines:
                 guard = None if item.where is None else self.engine_guard(item.where)
+                reason = item.where.reason or "" if item.where is not None else ""
                 ops = self.book.resolve(item.ops)
-                engines[item.name.name] = Engine(item.name.name, item.priority, ops, guard)
+                engines[item.name.name] = Engine(item.name.name, item.priority, ops, guard, reason)
         return Device(
             own.name.name,
             next((base.doc for base in self.chain if base.doc), ""),

@@ -172,7 +172,12 @@ class Placer:
             without = [one.name for one in self.device.engines_of(op) if one.name in self.excluded]
             have = self.candidates(op)
             if have:
-                reason = f"{', '.join(engine.name for engine in have)} take other types or shapes"
+                reason = "; ".join(
+                    f"{engine.name} does not take it: {engine.reason}"
+                    if engine.reason
+                    else f"{engine.name} takes other types or shapes"
+                    for engine in have
+                )
                 remedy = "cast or reshape its inputs, or choose another precision"
             elif without:
                 reason = f"it needs {', '.join(without)}, excluded by option"

@@ -32,6 +32,8 @@ class Engine:
     priority: int
     ops: frozenset[str]
     where: NodeGuard | None = None
+    reason: str = ""
+    """What its text says where `where` does not hold."""
     is_attached: bool = False
     is_independent: bool = False
 

@@ -105,7 +105,7 @@ def test_types_that_no_engine_takes_are_said() -> None:
         return inputs[0].dtype is DType.F16  # type: ignore[index]
 
     device = Device("d", engines=(Engine("core", 1, frozenset({"Abs"}), takes_f16),))
-    with pytest.raises(PassError, match="core take other types") as caught:
+    with pytest.raises(PassError, match="core takes other types") as caught:
         partition_graph(chain("Abs"), device)
     assert caught.value.code == "E50001"
 
