@@ -2,6 +2,6 @@
 
 import sys
 
-from gerules.cli.app import main
+from gerules.cli.start import main
 
 sys.exit(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from gerules.cli.errors import CliError
 from gerules.errors import Faults, table
 from gerules.ir import UNKNOWN_DIM, DType, TensorType, ValueType
 from gerules.runtime.kernels import Array, RunError
+from gerules.text.files import open_regular
 
 _N_IDS: Final = 8
 """Made-up integers lie below this: they may be token ids, and every vocabulary has a few."""
@@ -23,6 +25,14 @@ _FLAG_NAMES: Final = ("mask", "type", "segment")
 
 _MAX_ELEMENTS: Final = 1 << 31
 """Most elements of one made-up input."""
+
+_MAX_UNPACKED_BYTES: Final = 1 << 33
+"""Largest .npz, unpacked."""
+
+
+def feed_paths(texts: Sequence[str]) -> list[Path]:
+    """Return the files that `--input` values may mean, for comparison with other paths."""
+    return [Path(place) for text in texts for place in (text, text.partition("=")[2]) if place]
 
 
 def read_feeds(texts: Sequence[str], names: Sequence[str]) -> dict[str, Array]:
@@ -119,14 +129,16 @@ def _read_one(text: str, names: Sequence[str]) -> dict[str, Array]:
     path = Path(place)
     try:
         if path.suffix.lower() == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                found = {key: archive[key] for key in archive.files}
+            found = _read_npz(path)
             return found if not name else {name: _only(found, path)}
-        array = np.load(path, allow_pickle=False, mmap_mode="r")
+        with open_regular(path):
+            array = np.load(path, allow_pickle=False, mmap_mode="r")
     except OSError as error:
         raise CliError(table.FILE_NOT_FOUND, path=path, reason=error.strerror or str(error)) from None
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
-        reason = f"it is no array file ({error})"
+    except _FileFault as error:
+        raise CliError(table.FILE_NOT_FOUND, path=path, reason=str(error)) from None
+    except Exception as error:  # numpy reads headers with Python's own parser, and zipfile has its own faults
+        reason = f"it is no array file ({_in_a_line(error)})"
         raise CliError(table.FILE_NOT_FOUND, path=path, reason=reason) from None
     if name:
         return {name: array}
@@ -136,6 +148,41 @@ def _read_one(text: str, names: Sequence[str]) -> dict[str, Array]:
         table.BAD_OPTION, option="--input", value=text, reason=f"the model has {len(names)} inputs",
         remedy=f"write it like {names[0] if names else 'name'}={place}",
     )  # fmt: skip
+
+
+class _FileFault(Exception):  # noqa: N818 - it becomes a CliError where the path is known
+    """A file of arrays cannot be used; the text says why."""
+
+
+def _read_npz(path: Path) -> dict[str, Array]:
+    with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+        # Some hundred bytes of a zip can stand for gigabytes; what the directory says is checked while
+        # unpacking, so it is enough to look there.
+        size_bytes = sum(item.file_size for item in archive.infolist())
+        if size_bytes > _MAX_UNPACKED_BYTES:
+            raise _FileFault(f"it holds {size_bytes} bytes; at most {_MAX_UNPACKED_BYTES} are unpacked")
+        return {item.filename.removesuffix(".npy"): _read_entry(archive, item) for item in archive.infolist()}
+
+
+def _read_entry(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> Array:
+    """Read one array; one whose header promises more than the file holds is refused before it is made."""
+    with archive.open(item) as entry:
+        major, minor = np.lib.format.read_magic(entry)
+        read_header = {
+            (1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0
+        }.get((major, minor))  # fmt: skip
+        if read_header is not None:
+            shape, _, dtype = read_header(entry)
+            if dtype.itemsize * math.prod(shape) > item.file_size:
+                raise _FileFault(f"{item.filename} is too short for an array of shape {list(shape)}")
+    with archive.open(item) as entry:
+        return np.lib.format.read_array(entry, allow_pickle=False)
+
+
+def _in_a_line(error: Exception) -> str:
+    # numpy advises to allow pickles where it meets one; nobody should.
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return "it holds Python objects" if "pickle" in text else text
 
 
 def _only(found: Mapping[str, Array], path: Path) -> Array:

@@ -14,6 +14,7 @@ from typing import Final, NoReturn, ParamSpec
 
 import typer
 
+from gerules.cli.errors import CliError
 from gerules.cli.output import show_json
 from gerules.errors import Diagnostic, GerulesError, render, table
 
@@ -62,10 +63,13 @@ def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
 
 def fail(diagnostics: Sequence[Diagnostic], *, is_json: bool = False, code: int = FAULT) -> NoReturn:
     """Write faults, to stderr or as JSON to stdout, and end."""
-    if is_json:
-        show_json({"errors": [item.as_json() for item in diagnostics]})
-    else:
-        print(render(diagnostics), file=sys.stderr)
+    try:
+        if is_json:
+            show_json({"errors": [item.as_json() for item in diagnostics]})
+        else:
+            print(render(diagnostics), file=sys.stderr)
+    except CliError as error:  # stdout takes no more; stderr may
+        print(render(error.diagnostics), file=sys.stderr)
     raise typer.Exit(code)
 
 

@@ -15,7 +15,17 @@ from gerules.errors import Faults, table
 _TARGET: Final = "What to compile for"
 _RULES: Final = "Which rules"
 _OUTPUT: Final = "Output"
+_ENDINGS: Final = (".onnx", ".om", ".graph", ".ger", ".npz")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+
+def _split(names: list[str] | None) -> list[str] | None:
+    """`a,b` is `a` and `b`, as in a profile; no rule, set or alias has a comma in its name."""
+    if names is None:
+        return None
+    return [name for text in names for part in text.split(",") if (name := part.strip())]
+
 
 DeviceOption = Annotated[
     str,
@@ -65,15 +75,17 @@ RulesOption = Annotated[
 EnableOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME", help="Switch on a rule, a rule set, an alias, or all.", rich_help_panel=_RULES
+        metavar="NAME,...", help="Switch on rules, rule sets, aliases, or all; may be repeated.",
+        callback=_split, rich_help_panel=_RULES,
     ),
-]
+]  # fmt: skip
 DisableOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME", help="Switch off a rule, a rule set, an alias, or all.", rich_help_panel=_RULES
+        metavar="NAME,...", help="Switch off rules, rule sets, aliases, or all; may be repeated.",
+        callback=_split, rich_help_panel=_RULES,
     ),
-]
+]  # fmt: skip
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -153,32 +165,64 @@ def read_size(option: str, text: str) -> int:
     return size
 
 
-def check_writable(paths: Iterable[Path | None]) -> None:
+def check_writable(paths: Iterable[Path | None], *, sources: Iterable[Path | None] = ()) -> None:
     """Find out before a long work whether its results can be written.
 
+    Args:
+        sources: Files that the work reads; a result that replaced one of them would destroy it.
+
     Raises:
-        CliError: E10004 for each path whose folder is missing or refuses, or that is a folder.
+        CliError: E10004 for each path whose folder is missing or refuses, that is a folder, a pipe or a
+            device, or one of the sources.
     """
     import os
 
+    from gerules.text.files import refusal_to_write
+
     faults = Faults()
+    read = [path for path in sources if path is not None]
     for path in paths:
         if path is None:
             continue
         try:
             folder = path.parent
-            if path.is_dir():
-                reason = "it is a folder"
+            reason = refusal_to_write(path)
+            if reason is not None:
+                pass
             elif not folder.is_dir():
                 reason = f"there is no folder {folder}"
             elif not os.access(folder, os.W_OK):
                 reason = f"the folder {folder} is read-only"
+            elif any(_is_same_file(path, source) for source in read):
+                reason = "it is read too"
             else:
                 continue
         except (OSError, ValueError) as error:
             reason = str(error)
         faults.add(table.CANNOT_WRITE, path=path, reason=reason)
     faults.raise_if_any(CliError)
+
+
+def check_ending(path: Path | None, *, wanted: Sequence[str]) -> None:
+    """Refuse to write one kind of file under the ending of another: every reader goes by the ending.
+
+    Raises:
+        CliError: E10003 when the name ends as a kind of file that is not among those wanted.
+    """
+    if path is not None and path.suffix.lower() in {*_ENDINGS} - {*wanted}:
+        raise CliError(
+            table.BAD_OPTION, option="--output", value=path,
+            reason=f"what is written is no {path.suffix.lower()} file",
+            remedy=f"end the name in {' or '.join(wanted)}",
+        )  # fmt: skip
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    """Whether two names lead to one file, by whatever links."""
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):
+        return False
 
 
 def _value(text: str) -> Param:

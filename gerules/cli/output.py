@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
+import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, TextIO, cast
 
 from rich.console import Console, RenderableType
+
+from gerules.cli.errors import CliError
+from gerules.errors import Diagnostic, table
 
 _WIDE: Final = 4096
 """Columns where no terminal says how many: names are never cut in a file or a pipe."""
@@ -17,9 +24,37 @@ _WIDE: Final = 4096
 _INDENT: Final = 2
 
 
+def open_streams() -> None:
+    """Give the program a stdout and a stderr where it was started without, as by `>&-`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - never closed
+
+
+def cannot_show(error: OSError) -> Diagnostic:
+    """Return the fault of a stdout that takes no more, such as a file on a full disk."""
+    return Diagnostic(table.CANNOT_WRITE, {"path": "stdout", "reason": error.strerror or str(error)})
+
+
+@contextmanager
+def _showing() -> Generator[None]:
+    """Make a fault of stdout one with a code. A reader who leaves is none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.EPIPE, errno.ESHUTDOWN):
+            raise
+        raise CliError([cannot_show(error)]) from None
+
+
 def show(*items: RenderableType) -> None:
-    """Write results to stdout: in colour and to its width on a terminal, plain and uncut elsewhere."""
-    _write(items, sys.stdout)
+    """Write results to stdout: in colour and to its width on a terminal, plain and uncut elsewhere.
+
+    Raises:
+        CliError: E10004 when stdout takes no more.
+    """
+    with _showing():
+        _write(items, sys.stdout)
 
 
 def tell(*items: RenderableType) -> None:
@@ -28,9 +63,10 @@ def tell(*items: RenderableType) -> None:
 
 
 def show_text(text: str) -> None:
-    """Write a text to stdout as it is."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
-    sys.stdout.flush()
+    """Write a text to stdout as it is. Raises CliError E10004 when stdout takes no more."""
+    with _showing():
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
 
 
 def show_json(value: object) -> None:

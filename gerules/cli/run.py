@@ -92,7 +92,7 @@ def run_command(
       gerules run bert.om --input ids=ids.npy --input mask=mask.npy -o out.npz
       gerules run model.om --check model.onnx --against onnxruntime --json
     """
-    from gerules.cli.feeds import make_feeds, read_feeds
+    from gerules.cli.feeds import feed_paths, make_feeds, read_feeds
     from gerules.cli.progress import Steps
     from gerules.cli.running import JUDGES, check_outputs, open_program, timed, write_outputs
     from gerules.report.run_report import RunReport, check_grid, describe_arrays
@@ -100,7 +100,7 @@ def run_command(
 
     choose("--against", against, JUDGES)
     dims = read_dims(dim)
-    check_writable([output])
+    check_writable([output], sources=[file, check, *feed_paths(inputs or ())])
     times: list[OpTime] = []
     with Steps(f"running {file.name}", 3 if check is not None else 2, is_quiet=json) as steps:
         steps.begin("reading")

@@ -18,6 +18,7 @@ from gerules.cli.options import (
     ProfileOption,
     RulesOption,
     ShapesOption,
+    check_ending,
     check_writable,
     read_shapes,
 )
@@ -62,7 +63,8 @@ def show_command(
     from gerules.frontends import save_graph_text
     from gerules.ir import print_graph
 
-    check_writable([output])
+    check_ending(output, wanted=[".graph"])
+    check_writable([output], sources=[file, *(rules or ())])
     if stage is None:
         model = open_model(file)
     else:

@@ -42,7 +42,7 @@ def save_graph_text(graph: Graph, path: Path, *, marks: Marks | None = None) -> 
     """Write a graph as text, and its long constants to `<name>.bin` beside it; both or neither.
 
     Raises:
-        ModelError: E10004 when the system refuses.
+        ModelError: E10004 when the system refuses, or the `.bin` exists and the text does not.
     """
     data_path = path.with_name(path.stem + ".bin")
     parts: list[tuple[int, Const]] = []
@@ -66,6 +66,9 @@ def save_graph_text(graph: Graph, path: Path, *, marks: Marks | None = None) -> 
 
     files = [(data_path, write_data)] if parts else []
     try:
+        if parts and data_path.exists() and not path.exists():
+            # Without its text it is none of ours: the weights of another model, perhaps of this one.
+            raise FileExistsError(17, f"its constants go to {data_path.name}, and there is such a file")
         write_files([*files, (path, lambda file: file.write(text.encode("utf-8", "surrogatepass")))])
     except OSError as fault:
         raise ModelError(table.CANNOT_WRITE, path=path, reason=fault.strerror or str(fault)) from None

@@ -1,10 +1,15 @@
-"""Files written whole or not at all: whatever ends the writing early leaves everything as it was."""
+"""Regular files: opened to be read, and written whole or not at all.
+
+Whatever ends the writing early leaves everything as it was. Pipes and devices are refused on both sides:
+one that is read may never end, and one that is written would be replaced by a file.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -13,21 +18,35 @@ Write = Callable[[BinaryIO], object]
 """Writes the content of one file."""
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file to read its bytes.
+
+    Raises:
+        OSError: when the system refuses, or it is a pipe or a device.
+    """
+    mode = path.stat().st_mode
+    # A folder is refused by `open` itself, in the words of the system.
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError("it is not a regular file")
+    return path.open("rb")
+
+
 def write_files(files: Sequence[tuple[Path, Write]]) -> None:
     """Write files under temporary names beside their own, flush them, then rename all of them.
 
     The last file is the one that makes the others count, so it is renamed last. A full disk, an
-    interrupt, or an exception of a writer leaves every old file in place and no new one behind.
+    interrupt, or an exception of a writer leaves every old file in place and no new one behind. A link
+    stays a link: the file that it leads to is the one written.
 
     Raises:
-        OSError: when the system refuses.
+        OSError: when the system refuses, or a file is a folder, a pipe or a device.
     """
+    files = [(_resolve(path), write) for path, write in files]
     written: list[tuple[Path, Path]] = []
     backups: list[tuple[Path, Path]] = []
     fresh: list[Path] = []
     try:
         for path, write in files:
-            _check_name(path)
             temporary = _temporary(path)
             written.append((temporary, path))
             with temporary.open("xb") as file:
@@ -61,15 +80,34 @@ def write_files(files: Sequence[tuple[Path, Write]]) -> None:
         _sync_folder(folder)
 
 
-def _check_name(path: Path) -> None:
+def refusal_to_write(path: Path) -> str | None:
+    """Say why a path can be no file to write, or None when nothing is known against it.
+
+    Raises:
+        OSError: when the system refuses to look.
+        ValueError: for a name that no file can have.
+    """
+    os.fsencode(path)
+    if "\0" in str(path):
+        raise ValueError("the name holds a NUL character")
+    if path.is_dir():
+        return "it is a folder"
+    if path.exists() and not path.is_file():
+        return "it is a pipe or a device, which a file would replace"
+    return None
+
+
+def _resolve(path: Path) -> Path:
     try:
-        if path.is_dir():
-            raise IsADirectoryError(21, "it is a folder")
-        os.fsencode(path)
-        if "\0" in str(path):
-            raise ValueError("the name holds a NUL character")
+        reason = refusal_to_write(path)
     except ValueError as fault:  # UnicodeEncodeError is one
         raise OSError(22, f"the name cannot be one of a file: {fault}") from None
+    if reason is not None:
+        raise OSError(22, reason)
+    try:
+        return path.resolve() if path.is_symlink() else path
+    except RuntimeError as fault:  # links in a circle, before Python 3.13
+        raise OSError(40, str(fault)) from None
 
 
 def _temporary(path: Path) -> Path:

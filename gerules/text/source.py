@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from gerules.errors import GerulesError, Source, table
+from gerules.text.files import open_regular
 
 MAX_TEXT_BYTES: Final = 4 * 1024 * 1024
 """Largest text read; the largest rule file anybody wrote by hand is far below a hundredth of it."""
@@ -24,7 +25,7 @@ def read_source(path: Path, *, name: str = "", limit_bytes: int = MAX_TEXT_BYTES
     name = name or str(path)
     try:
         # One byte more than allowed is enough to know, even of a file that grows while it is read.
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             raw = file.read(limit_bytes + 1)
             size_bytes = len(raw) if len(raw) <= limit_bytes else max(len(raw), path.stat().st_size)
     except (OSError, ValueError) as error:

@@ -164,3 +164,22 @@ def test_the_installed_script_is_this_program() -> None:
 
 def test_colours_of_the_runner_do_not_leak(run: Run) -> None:
     assert "\x1b" not in run("devices").stdout
+
+
+def test_ctrl_c_while_modules_are_read() -> None:
+    code = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "gerules.cli.app":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from gerules.cli.start import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted; nothing was left half-written\n")

@@ -21,6 +21,7 @@ from gerules.backend.om.tasks import OmTasks, read_tasks
 from gerules.backend.om.weights import StoredWeights, Weights
 from gerules.backend.om.write import ESCAPED_TEXTS
 from gerules.errors import Faults, table
+from gerules.text.files import open_regular
 
 _DERIVED = frozenset(
     {
@@ -68,7 +69,7 @@ def open_view(source: str | Path | bytes | memoryview) -> memoryview:
     if isinstance(source, bytes | memoryview):
         return memoryview(source)
     try:
-        with Path(source).open("rb") as file:
+        with open_regular(Path(source)) as file:
             if file.seek(0, 2) == 0:
                 return memoryview(b"")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

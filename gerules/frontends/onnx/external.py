@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
-import stat
 from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from gerules.text.files import open_regular
 
 
 class DataFault(Exception):  # noqa: N818 - it becomes a ModelError once the tensor is known
@@ -21,10 +22,7 @@ def map_file(path: Path) -> memoryview:
     Raises:
         OSError: When it cannot be opened, or is a folder, a pipe or a device.
     """
-    # A pipe would block in `open`, and a device has no end.
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError("it is not a regular file")
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
