@@ -21,6 +21,7 @@ from gerules.cli.options import (
     RulesOption,
     SetOption,
     ShapesOption,
+    check_ending,
     check_writable,
     read_dims,
     read_params,
@@ -99,6 +100,7 @@ def compile_command(
     shapes, dims, params = read_shapes(input_shape), read_dims(dim), read_params(param)
     limit_bytes = None if memory_limit is None else read_size("--memory-limit", memory_limit)
     target = output if output is not None else Path(model.with_suffix(".om").name)
+    check_ending(target, wanted=[".om"])
     check_writable([target])
     if dump is not None:
         make_folder(dump)

@@ -19,6 +19,7 @@ from gerules.cli.options import (
     RulesOption,
     SetOption,
     ShapesOption,
+    check_ending,
     check_writable,
     read_params,
     read_shapes,
@@ -33,7 +34,8 @@ def phase_command(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="OUT.graph", help="Write a file, large constants beside it in a .bin."
+            "--output", "-o", metavar="OUT.graph",
+            help="Write a file, large constants beside it in a .bin; or OUT.onnx, for any ONNX runtime.",
         ),
     ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Tell each application on stderr.")] = False,
@@ -62,10 +64,11 @@ def phase_command(
     from gerules.ir import print_graph
     from gerules.ops import infer_graph
     from gerules.passes.bind import bind_shapes
-    from gerules.pipeline import load, make_toolchain, phase_names, run_phases, shipped_rules
+    from gerules.pipeline import load, make_toolchain, phase_names, run_phases, save, shipped_rules
     from gerules.report.trace_report import trace_grid
 
-    check_writable([output])
+    check_ending(output, wanted=[".graph", ".onnx"])
+    check_writable([output], sources=[file, *(rules or ())])
     graph = load(file)
     tools = make_toolchain(
         shipped_rules(rules or ()),
@@ -81,7 +84,10 @@ def phase_command(
     graph = bind_shapes(graph, read_shapes(input_shape))
     graph, done = run_phases(tools, infer_graph(graph, tools.schemas, extra=tools.extra), names)
     if output is not None:
-        save_graph_text(graph, output)
+        if output.suffix.lower() == ".onnx":
+            save(graph, output, rules=tools.book)
+        else:
+            save_graph_text(graph, output)
     text = print_graph(graph)
     if json:
         written = {} if output is None else {"written": str(output)}

@@ -95,18 +95,9 @@ def check_command(paths: PathsArgument = None, json: JsonOption = False, debug: 
       gerules rules check
       gerules rules check my_rules/ extra.ger
     """
-    from gerules.dsl import rules_folder
-
     book = load_book(paths)
-    # What stands in shipped rules is not the business of whoever checks rules of their own.
-    shipped = rules_folder().resolve()
-    own = [
-        item
-        for item in book.warnings
-        if not paths or item.span is None or not _is_inside(item.span.source.name, shipped)
-    ]
-    files = [file for file in book.files if not paths or not _is_inside(file.source.name, shipped)]
-    names = {file.source.name for file in files}
+    names = files_meant(book, paths)
+    own = [item for item in book.warnings if item.span is None or item.span.source.name in names]
     n_rules = sum(1 for rule in book.rules if rule.span.source.name in names)
     if json:
         show_json({"files": sorted(names), "n_rules": n_rules, "warnings": [item.as_json() for item in own]})
@@ -136,16 +127,12 @@ def test_command(
       gerules rules test my_rules/ --rule conv_bias
     """
     from gerules.cli.progress import Steps
-    from gerules.dsl import rules_folder
     from gerules.report.rule_report import failure_grid, outcome_line
     from gerules.report.rule_tests import test_rules
 
     book = load_book(paths)
-    chosen = list(book.rules)
-    if paths:
-        shipped = rules_folder().resolve()
-        own = [item for item in chosen if not _is_inside(item.span.source.name, shipped)]
-        chosen = own or chosen
+    files = files_meant(book, paths)
+    chosen = [item for item in book.rules if item.span.source.name in files]
     if rule:
         wanted = {choose("--rule", name, list(book.rule_by_name)) for name in rule}
         chosen = [item for item in book.rules if item.name.name in wanted]
@@ -166,6 +153,26 @@ def load_book(paths: list[Path] | None) -> RuleBook:
     from gerules.pipeline.toolchain import shipped_rules
 
     return shipped_rules(paths or ())
+
+
+def files_meant(book: RuleBook, paths: list[Path] | None) -> set[str]:
+    """Return the names of the files that a command is about.
+
+    These are the files given, those of folders given, and what they include: what stands in shipped rules
+    is not the business of whoever checks rules of their own, unless they give it.
+    """
+    from gerules.dsl import rules_folder
+
+    names = {file.source.name for file in book.files}
+    if not paths:
+        return names
+    shipped = rules_folder().resolve()
+    given = [path.resolve() for path in paths]
+    return {
+        name
+        for name in names
+        if not _is_inside(name, shipped) or any(_is_inside(name, path) for path in given)
+    }
 
 
 def _is_inside(name: str, folder: Path) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import BinaryIO, Final, Protocol, cast
 
@@ -20,7 +21,7 @@ from gerules.cli.models import is_om
 from gerules.cli.progress import Steps
 from gerules.errors import table
 from gerules.ir import DType, Graph, ValueType
-from gerules.pipeline import load, make_toolchain, shipped_rules
+from gerules.pipeline import load, make_toolchain, save, shipped_rules
 from gerules.report.comparison import RTOL_BY_DTYPE, Array, OutputDifference, compare_outputs
 from gerules.report.run_report import Check
 from gerules.runtime.executor import Executor, OpTime
@@ -155,6 +156,11 @@ def default_rtol(precision: str) -> float:
 
 def judge(model: Path, feeds: Mapping[str, object], against: str) -> dict[str, Array]:
     """Run a model by another way than the one that is judged. Raises as `check_outputs`."""
+    if against == ONNXRUNTIME and model.suffix.lower() == ".graph":
+        with TemporaryDirectory(prefix="gerules-") as folder:
+            written = Path(folder) / "model.onnx"
+            save(load(model), written)
+            return _run_onnxruntime(written, feeds)
     if against == ONNXRUNTIME:
         return _run_onnxruntime(model, feeds)
     graph = load(model)

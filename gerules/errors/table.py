@@ -34,9 +34,9 @@ FILE_NOT_FOUND: Final = ErrorCode(
     "check the path and the permissions",
 )
 UNKNOWN_FILE_KIND: Final = ErrorCode(
-    "E10002", "unknown-file-kind", "{path} is not a kind of file gerules reads",
-    "The name's ending and the first bytes fit no reader.",
-    "give an .onnx, .om, .graph or .ger file",
+    "E10002", "unknown-file-kind", "{path} is no kind of file that can be {verb} here",
+    "The name's ending and the first bytes fit no reader, or the ending no writer.",
+    "{remedy}",
 )
 BAD_OPTION: Final = ErrorCode(
     "E10003", "bad-option", "{option} cannot be {value}: {reason}",

@@ -73,4 +73,12 @@ def load(path: str | Path) -> Graph:
     for reader in READERS:
         if reader.looks_like(head):
             return reader.read(path)
-    raise ModelError(table.UNKNOWN_FILE_KIND, path=path)
+    raise ModelError(table.UNKNOWN_FILE_KIND, path=path, verb="read", remedy=_remedy(name))
+
+
+def _remedy(name: str) -> str:
+    if name.endswith(".om"):
+        return "a compiled model is run or shown; give the .onnx or .graph file that it was made from"
+    if name.endswith(".ger"):
+        return "rules are given beside a model, as rules; give an .onnx or .graph file here"
+    return "give an .onnx or .graph file"

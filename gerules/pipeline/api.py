@@ -196,7 +196,10 @@ def save(graph: Graph, path: str | Path, *, rules: RuleBook | Rules | None = Non
         _check_defined(graph, tools)
         save_onnx(graph, path, schemas=tools.schemas, define_body=_define_body(tools))
     else:
-        raise PipelineError(table.UNKNOWN_FILE_KIND, path=path)
+        raise PipelineError(
+            table.UNKNOWN_FILE_KIND, path=path, verb="written",
+            remedy="end the name in .onnx or .graph; a compiled model writes its .om itself",
+        )  # fmt: skip
 
 
 def _listed(names: Names) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ def failure_grid(report: RuleTestReport) -> Grid:
 def outcome_line(report: RuleTestReport) -> str:
     """Return the counts in one line."""
     failures = count_text(len(report.failures), "failure") if report.failures else "all hold"
+    if not report.n_tests:
+        return f"no tests in {count_text(report.n_rules, 'rule')}"
     untested = f", {count_text(len(report.untested), 'rule')} without a test" if report.untested else ""
     return (
         f"{count_text(report.n_tests, 'test')} of {count_text(report.n_rules, 'rule')} on "

@@ -127,3 +127,29 @@ def test_limits_reach_the_plan(run: Run, run_json: Callable[..., Any], stem: Pat
     result = run(*command, "--memory-limit", peak - 1)
     assert result.exit_code == 1 and "error[E60003]" in result.stderr
     assert run(*command, "--memory-limit", "1.5MiB", "--streams", 2).exit_code == 0
+
+
+def test_switches_may_stand_in_one_option(run_json: Callable[..., Any], stem: Path, tmp_path: Path) -> None:
+    out = tmp_path / "s.om"
+    one = run_json("compile", stem, "-o", out, "--disable", "conv_bias, conv_add,conv_add_relu")
+    many = run_json(
+        "compile",
+        stem,
+        "-o",
+        out,
+        "--disable",
+        "conv_bias",
+        "--disable",
+        "conv_add",
+        "--disable",
+        "conv_add_relu",
+    )
+    assert one["summary"]["fusions"] == many["summary"]["fusions"]
+    assert "conv_bias" not in one["summary"]["fusions"]
+
+
+@pytest.mark.parametrize("ending", [".onnx", ".graph", ".ger"])
+def test_an_om_is_not_written_under_another_ending(run: Run, stem: Path, tmp_path: Path, ending: str) -> None:
+    result = run("compile", stem, "-o", tmp_path / f"out{ending}")
+    assert result.exit_code == 1 and "E10003" in result.stderr and ".om" in result.stderr
+    assert not (tmp_path / f"out{ending}").exists()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gerules.dsl import rules_folder
 from gerules.pipeline import shipped_rules
 from tests.cli.conftest import Run
 
@@ -126,3 +127,18 @@ def test_an_own_device_is_listed_and_compiled_for(
     result = run("compile", model, "-o", tmp_path / "o.om", "--rules", board, "-d", "tafel")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("klein for tafel")
+
+
+def test_a_file_without_rules_has_nothing_to_test(
+    run: Run, run_json: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "numbers.ger"
+    path.write_text('param MOST = 3 "a number"\n', encoding="utf-8")
+    assert run("rules", "test", path).stdout == "no tests in 0 rules\n"
+    assert run_json("rules", "test", path)["rules"] == 0
+
+
+def test_shipped_files_can_be_given_too(run_json: Callable[..., Any]) -> None:
+    path = rules_folder() / "fusion" / "conv.ger"
+    found = run_json("rules", "check", path)
+    assert [Path(name).name for name in found["files"]] == ["conv.ger"] and found["n_rules"] > 3

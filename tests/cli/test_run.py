@@ -143,3 +143,12 @@ def test_a_file_written_again_runs_the_same(run_json: Callable[..., Any], om: Pa
     again = tmp_path / "again.om"
     write_om(read_om(om), again)
     assert run_json("run", again)["outputs"] == run_json("run", om)["outputs"]
+
+
+def test_onnxruntime_judges_graph_texts_too(
+    run_json: Callable[..., Any], run: Run, stem: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "stem.om"
+    assert run("compile", stem, "-o", out, "--dim", "N=2").exit_code == 0
+    check = run_json("run", out, "--check", stem, "--against", "onnxruntime")["check"]
+    assert check["ok"] and check["outputs"]

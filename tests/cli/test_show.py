@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import gerules
@@ -128,4 +129,24 @@ def test_switched_off_is_not_applied(run_json: Callable[..., Any], stem: Path) -
 
 
 def test_a_pipeline_stands_for_its_last_phase(run: Run, model: Path) -> None:
-    assert run("show", model, "--stage", "fusion").stdout == run("show", model, "--stage", "quantize").stdout
+    last = shipped_rules().pipelines["fusion"].phases[-1].name
+    assert run("show", model, "--stage", "fusion").stdout == run("show", model, "--stage", last).stdout
+
+
+def test_a_phase_writes_onnx_that_runs_elsewhere(run: Run, stem: Path, tmp_path: Path) -> None:
+    out = tmp_path / "fused.onnx"
+    result = run("phase", "fusion", stem, "--input-shape", "x=1,3,8,8", "-o", out)
+    assert result.exit_code == 0, result.output
+    x = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": x})
+    wanted = evaluate(load_graph_text(stem), {"x": x})["y"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_text_is_not_written_under_the_ending_of_a_model(run: Run, stem: Path, tmp_path: Path) -> None:
+    for command, ending in (("show", ".onnx"), ("show", ".om"), ("phase", ".om")):
+        name = ["fusion"] if command == "phase" else []
+        result = run(command, *name, stem, "-o", tmp_path / f"out{ending}")
+        assert result.exit_code == 1 and "E10003" in result.stderr, (command, ending)
+        assert not (tmp_path / f"out{ending}").exists()
