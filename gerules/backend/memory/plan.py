@@ -49,7 +49,7 @@ class _Levels:
 
 _EFFORTS: Final[Mapping[Effort, _Levels]] = MappingProxyType(
     {
-        "fast": _Levels(50_000, 6, 4, 4, 100, 60),
+        "fast": _Levels(50_000, 8, 4, 4, 100, 60),
         "normal": _Levels(300_000, 24, 8, 120, 700, 200),
         "thorough": _Levels(10_000_000, 200, 8, 1_500, 20_000, 2_000),
     }
@@ -150,8 +150,8 @@ def plan_memory(
     offsets = {life.id: 0 for life in lifetimes}
     highest = _Placement([], 0, "empty", True)
     n_tries = 0
-    # The part with the most bytes first: the others only have to stay below what it came to.
-    for part in sorted(parts, key=lambda part: -part.packing.lower_bound):
+    # The part with the most bytes first, and then the largest: the others only have to stay below it.
+    for part in sorted(parts, key=lambda part: (-part.packing.lower_bound, -len(part.members))):
         goal = max(bound, highest.height)
         placed, spent = _place(part.packing, goal, limit_bytes, _EFFORTS[effort], seed)
         n_tries += spent

@@ -29,8 +29,8 @@ class Budget:
     n_tries: int = 0
 
     def spend(self, dive: Dive, n: int) -> None:
-        """Count one dive over `n` buffers; one that fails at once still has to set up and to sort."""
-        self.n_steps -= dive.n_steps + n // 2 + 50
+        """Count one dive over `n` buffers; one that fails at once still sets up and sorts."""
+        self.n_steps -= dive.n_steps + n + 50
         self.n_tries += 1
 
 
@@ -52,7 +52,7 @@ class Search:
         for key in BASE_ORDERS[:n_orders]:
             if budget.n_steps <= 0:
                 return []
-            dive = self._skyline.dive(self._base(key), target_bytes)
+            dive = self._skyline.dive(self._base(key), target_bytes, max_steps=budget.n_steps)
             budget.spend(dive, len(self._shared))
             if dive.offsets:
                 return dive.offsets
@@ -63,7 +63,9 @@ class Search:
         """Dive without a target, which gets stuck nowhere; nothing when the steps do not suffice."""
         if budget.n_steps <= 0:
             return []
-        dive = self._skyline.dive(self._base(BASE_ORDERS[0]), sum(self._packing.size))
+        dive = self._skyline.dive(
+            self._base(BASE_ORDERS[0]), sum(self._packing.size), max_steps=budget.n_steps
+        )
         budget.spend(dive, len(self._shared))
         return dive.offsets
 
@@ -74,7 +76,8 @@ class Search:
                 return []
             separate = self._separate.setdefault(key, [0.0] * len(self._shared))
             weights = separate if kind else self._shared
-            dive = self._skyline.dive(self._mix(self._base(key), weights, _NOISE[kind]), target_bytes)
+            rank = self._mix(self._base(key), weights, _NOISE[kind])
+            dive = self._skyline.dive(rank, target_bytes, max_steps=budget.n_steps)
             budget.spend(dive, len(self._shared))
             if dive.offsets:
                 return dive.offsets

@@ -56,7 +56,7 @@ class Skyline:
                 self._place_of[i] = at, leaf
         self._height = _build_tree([total // self._unit for total in packing.total], 0, smallest=False)
 
-    def dive(self, rank: list[int], target_bytes: int) -> Dive:
+    def dive(self, rank: list[int], target_bytes: int, *, max_steps: int | None = None) -> Dive:
         """Place the buffers below `target_bytes`, taking lower ranks first.
 
         `target_bytes` must be at least the packing's lower bound.
@@ -72,7 +72,8 @@ class Skyline:
         stop, tall, left = [0] * n_cliques, [-1] * n_cliques, [-1] * n_cliques
         stop[0], tall[0] = n_cliques, 0
         heap, n_placed = [(0, 0)], 0
-        max_visits = _VISITS_A_STEP * (_STEPS_A_BUFFER * n + _FEWEST_STEPS)
+        most = _STEPS_A_BUFFER * n + _FEWEST_STEPS
+        max_visits = _VISITS_A_STEP * (most if max_steps is None else min(most, max_steps))
         while n_placed < n:
             if waiting.n_visits > max_visits:
                 return Dive([], (0, 0), [], waiting.n_steps)
