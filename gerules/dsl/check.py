@@ -145,8 +145,8 @@ def _check_defines(book: RuleBook, checker: RuleChecker) -> None:
 
 def _check_sets_and_phases(book: RuleBook, names: Names, faults: Faults) -> None:
     for ruleset in book.rulesets.values():
-        for test in ruleset.when:
-            check_expr(test, (), names, faults)
+        for condition in ruleset.when:
+            check_expr(condition.test, (), names, faults)
         if not book.rules_of(ruleset.name.name):
             faults.add(
                 table.UNUSED_NAME,

@@ -75,7 +75,7 @@ class RuleSet(Syntax):
 
     name: Ident
     doc: str
-    when: tuple[Expr, ...]
+    when: tuple[Condition, ...]
     is_on: bool
     priority: int
     kind: Choice["GraphFusion", "UBFusion"] | None

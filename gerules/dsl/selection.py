@@ -13,7 +13,7 @@ from gerules.dsl.expr import Scope, evaluate, judge
 from gerules.dsl.expressions import Comparison, Expr, ParamRef, walk
 from gerules.dsl.functions import FUNCTIONS
 from gerules.dsl.registry import Function
-from gerules.dsl.syntax import Condition, Rule
+from gerules.dsl.syntax import Rule
 from gerules.dsl.tree import RuleError
 from gerules.dsl.values import DeviceRef, DeviceView, Value
 from gerules.errors import Faults, table
@@ -239,7 +239,7 @@ def _why_off(
         return "it is inexact, and inexact rules are not allowed"
     conditions = list(rule.when)
     if ruleset is not None:
-        conditions += [Condition(test.span, test) for test in ruleset.when]
+        conditions += ruleset.when
     for condition in conditions:
         verdict = judge(condition, scope)
         if not verdict.holds:

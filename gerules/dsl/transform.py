@@ -28,7 +28,7 @@ from gerules.dsl.declarations import (
     RuleSet,
     Setting,
 )
-from gerules.dsl.expressions import Expr, Ident
+from gerules.dsl.expressions import Ident
 from gerules.dsl.read_expr import read_condition, read_expr
 from gerules.dsl.read_pattern import read_opset
 from gerules.dsl.read_rule import read_define, read_formal, read_pattern_def, read_rule
@@ -119,14 +119,14 @@ def _extern(reader: Reader, tree: Tree[Token]) -> ExternDecl:
 
 def _ruleset(reader: Reader, tree: Tree[Token]) -> RuleSet:
     name, doc, *statements = kids(tree)
-    when: list[Expr] = []
+    when: list[Condition] = []
     is_on, priority = True, 0
     kind = None
     for item in trees(statements):
         child = kids(item)[0]
         match item.data:
             case "rs_when":
-                when.append(read_expr(reader, child))
+                when.append(read_condition(reader, item))
             case "rs_default":
                 is_on = str(kids(need_tree(child))[0]) == "on"
             case "rs_priority":
