@@ -13,6 +13,7 @@ from gerules.cli.compile import compile_command
 from gerules.cli.demo import demo_command
 from gerules.cli.devices import devices_command
 from gerules.cli.explain import explain_command
+from gerules.cli.fmt import fmt_command
 from gerules.cli.guard import FAULT, INTERRUPTED, is_broken_pipe, silence_stdout
 from gerules.cli.output import cannot_show, open_streams
 from gerules.cli.phase import phase_command
@@ -44,6 +45,7 @@ app.command("phase", rich_help_panel=_INSIDE)(phase_command)
 app.command("explain", rich_help_panel=_INSIDE)(explain_command)
 app.command("why", rich_help_panel=_INSIDE)(why_command)
 app.add_typer(rules_app, name="rules", rich_help_panel=_RULES)
+app.command("fmt", rich_help_panel=_RULES)(fmt_command)
 app.command("devices", rich_help_panel=_RULES)(devices_command)
 
 

@@ -52,6 +52,16 @@ def compile_command(
     enable: EnableOption = None,
     disable: DisableOption = None,
     param: SetOption = None,
+    fusion_switch_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--fusion-switch-file",
+            "--fusion_switch_file",
+            metavar="FILE",
+            help="A fusion switch file of the Graph Engine, as it is.",
+            rich_help_panel="Which rules",
+        ),
+    ] = None,
     streams: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Most streams; default: the device's.", rich_help_panel=_PLAN),
@@ -79,6 +89,24 @@ def compile_command(
             metavar="DIR", help="Write the graph after each stage as text.", rich_help_panel="Output"
         ),
     ] = None,
+    fusion_result: Annotated[
+        Path | None,
+        typer.Option(
+            "--fusion-result",
+            metavar="FILE",
+            help="Write how often each pass matched, as the Graph Engine's fusion_result.json.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    fusion_sites: Annotated[
+        Path | None,
+        typer.Option(
+            "--fusion-sites",
+            metavar="FILE",
+            help="The same, with where each rule was applied, and why not elsewhere.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -92,16 +120,19 @@ def compile_command(
       gerules compile resnet50.onnx -d ascend910b --precision fp16
       gerules compile bert.onnx -o bert.om --input-shape ids=1,128 --validate
       gerules compile model.onnx --rules my_rules/ --dump stages/ --json
+      gerules compile model.onnx --fusion-switch-file fusion_switch.cfg
     """
     from gerules.cli.compiling import compile_model, make_folder
+    from gerules.pipeline import save_fusion_result
     from gerules.report.stage_dump import dump_stages
     from gerules.report.tables import facts
 
     shapes, dims, params = read_shapes(input_shape), read_dims(dim), read_params(param)
     limit_bytes = None if memory_limit is None else read_size("--memory-limit", memory_limit)
-    target = output if output is not None else Path(model.with_suffix(".om").name)
+    # Of no name, and of a folder's, the reader says what is wrong.
+    target = output if output is not None else Path(f"{model.stem}.om")
     check_ending(target, wanted=[".om"])
-    check_writable([target])
+    check_writable([target, fusion_result, fusion_sites], sources=[model, fusion_switch_file, *(rules or ())])
     if dump is not None:
         make_folder(dump)
     compiled = compile_model(
@@ -116,12 +147,17 @@ def compile_command(
         dims=dims,
         keep_dtype=keep_dtype or (),
         params=params,
+        fusion_switch_file=fusion_switch_file,
         n_streams=streams,
         memory_limit_bytes=limit_bytes,
         is_quiet=json,
     )
     om_bytes = compiled.model.save(target)
     dumped = [] if dump is None else dump_stages(compiled.model.stages, dump)
+    if fusion_result is not None:
+        save_fusion_result(compiled.model, fusion_result)
+    if fusion_sites is not None:
+        save_fusion_result(compiled.model, fusion_sites, with_sites=True)
     report = compiled.report(str(target), om_bytes)
     check = None
     if validate:

@@ -521,6 +521,11 @@ LANGUAGE_VERSION: Final = ErrorCode(
     "A rule file names the version of the language it was written for.",
     "install a newer gerules, or write `gerules {known}`",
 )
+LAYOUT_CHANGES_MEANING: Final = ErrorCode(
+    "E40023", "layout-changes-meaning", "the layout of {path} is left as it is: it would not say the same in another",
+    "The formatter reads what it wrote, and gives it up when it reads otherwise. That is a defect of gerules.",
+    "report the file; nothing was written",
+)
 MISPLACED_PART: Final = ErrorCode(
     "E40101", "misplaced-part", "{part} cannot stand here: {reason}",
     "The grammar allows the part, but here it has no meaning, or two.",

@@ -15,11 +15,13 @@ from tests.cli.conftest import Run
 
 GROUPS = {
     "Models": ["compile", "run", "demo"],
-    "Look inside": ["show", "phase"],
-    "Rules and devices": ["devices", "rules"],
+    "Look inside": ["show", "phase", "explain", "why"],
+    "Rules and devices": ["fmt", "devices", "rules"],
 }
 
-COMMANDS = ["compile", "run", "demo", "show", "phase", "devices", "rules list", "rules check", "rules test"]
+COMMANDS = [
+    "compile", "run", "demo", "show", "phase", "fmt", "devices", "rules list", "rules check", "rules test",
+]  # fmt: skip
 
 
 def groups_of(text: str) -> dict[str, list[str]]:
