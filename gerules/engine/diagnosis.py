@@ -57,7 +57,9 @@ class Diagnosis:
 
     def __init__(self, program: Program, site: Site, vocabulary: Vocabulary) -> None:
         self._site = site
+        self._group = program.plan.graph.group
         self._vocabulary = vocabulary
+        self._call_of_attr: dict[tuple[str, int, int], CallPattern] = {}
         self._by_span: dict[tuple[str, int, int], list[tuple[Pattern | TypePattern, PatternGraph]]] = {}
         pending = [program.plan.graph]
         seen: set[str] = set()
@@ -65,7 +67,10 @@ class Diagnosis:
             graph = pending.pop()
             for key, pattern in _spans_of(graph):
                 self._by_span.setdefault(key, []).append((pattern, graph))
-                name = pattern.op.name if isinstance(pattern, CallPattern) else ""
+                name = ""
+                if isinstance(pattern, CallPattern):
+                    name = pattern.op.name
+                    self._call_of_attr.update({_key(arg.span): pattern for arg in pattern.attrs})
                 if name in vocabulary.patterns and name not in seen:
                     seen.add(name)
                     clauses = vocabulary.patterns[name]
@@ -75,11 +80,15 @@ class Diagnosis:
         """Return what did not match where the attempt came furthest."""
         span = m.best_span
         if span is None:
-            return Finding("the pattern does not match", "", "")
+            return self._without_miss()
         text = _short(" ".join(span.text.split()))
         found = self._by_span.get(_key(span), ())
         pattern, graph = found[0] if found else (None, None)
         value = m.best_value
+        call = self._call_of_attr.get(_key(span))
+        node = self._site.producer(value) if value is not None else None
+        if call is not None and node is not None:
+            return self._attrs(call, node) or Finding(f"`{text}` does not hold", self._spoken(value), "")
         match pattern:
             case CallPattern() if graph is not None:
                 return self._call(pattern, graph, value, text)
@@ -105,6 +114,17 @@ class Diagnosis:
             values = self._bindings(span.text, m)
             return Finding(f"`{text}` does not hold", values, f"make `{text}` hold")
         return Finding(f"`{text}` does not match", self._spoken(value), "")
+
+    def _without_miss(self) -> Finding:
+        group = self._group
+        if group is None:
+            return Finding("the pattern does not match", "", "")
+        shared = ", ".join(item.name for item in group.same)
+        return Finding(
+            f"fewer than {group.least} nodes from here on share {shared or 'what the group asks for'}",
+            "",
+            f"the group needs {group.least} of them that do, in the order of the graph",
+        )
 
     # ------------------------------------------------------------ types
     def _type(self, type: TypePattern, text: str, value: int | None, m: WatchedMatch) -> Finding:

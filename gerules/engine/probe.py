@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -16,6 +17,16 @@ from gerules.ir import Const, Graph, GraphEditor, Node
 
 STEP_BUDGET: Final = 50_000
 """Steps of one attempt, as in a run."""
+
+_SETTING: Final = re.compile(r"\$([^\W\d]\w*)")
+
+_REMEDIES: Final = (
+    ("has readers outside the match", "let only the match read it, or declare its line `shared` in the rule"),
+    (
+        "is a graph output",
+        "take it out of the outputs, or declare its line `shared` in the rule",
+    ),
+)
 
 
 def probe(
@@ -130,10 +141,13 @@ def sighting(
     refusal = m.refusal
     if refusal is not None:
         reason, seen = _in_general(refusal, m, session)
+        wanted = next((remedy for words, remedy in _REMEDIES if refusal.reason.endswith(words)), "")
         if refusal.stage in ("guard", "gate") and refusal.span is not None:
-            wanted = f"`{' '.join(refusal.span.text.split())}` has to hold"
-        else:
-            wanted = ""
+            test = " ".join(refusal.span.text.partition(' else "')[0].split())
+            settings = session.plans.vocabulary.settings
+            known = [f"${name} = {settings[name]}" for name in _SETTING.findall(test) if name in settings]
+            seen = ", ".join(filter(None, [seen, *known]))
+            wanted = f"`{test}` has to hold"
         passed = min(refusal.place, n_steps + len(program.rule.gates))
         return Sighting(
             name, phase, path, node, when, refusal.stage, len(matched), passed, refusal.span,

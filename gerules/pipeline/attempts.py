@@ -207,7 +207,7 @@ def _attempt_of(
         nearness = (n_ops + at.n_steps) / (n_ops + n_steps + (outcome == "check"))
         n_matched = n_ops
     name = at.node.name or (sources_of(at.node) or (f"%{at.node.id}",))[0]
-    text = "" if at.span is None else " ".join(at.span.text.split())
+    text = "" if at.span is None else " ".join(at.span.text.partition(' else "')[0].split())
     return Attempt(
         at.rule, at.phase, at.graph, name, at.node.op, sources_of(at.node), outcome, n_matched, n_ops,
         nearness, reason, seen, wanted, _place_of(at.span), text,

@@ -1,0 +1,280 @@
+"""Explanations: each near miss is told with its node, how far it came, its reason and the remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+import gerules
+from gerules.errors import GerulesError, Source
+from gerules.ir import Graph, parse_graph, print_graph
+from gerules.pipeline import compile_graph, shipped_rules
+from gerules.pipeline.asking import options_of
+from gerules.pipeline.attempts import Recorder
+from gerules.pipeline.explain import Attempt, explain, why
+from tests.models.catalogue import find
+
+NORM = """\
+    g: const f32[4] = fill(1.5)
+    b: const f32[4] = fill(0.5)
+    m: const f32[4] = fill(0.1)
+    v: const f32[4] = fill(0.9)
+"""
+
+CONV_BN = f"{NORM}    c = Conv(x, W)\n    y = BatchNormalization(c, g, b, m, v)\n"
+
+HEAD = """\
+graph net:
+    opset 17
+    input x: f32[1, 3, 8, 8]
+    W: const f32[4, 3, 3, 3] = random(1)
+"""
+
+
+def net(body: str, head: str = HEAD) -> Graph:
+    return parse_graph(head + body)
+
+
+def only(graph: Graph, rule: str, **target: object) -> Attempt:
+    found = explain(graph, rule, **target)  # type: ignore[arg-type]
+    (attempt,) = found.attempts
+    return attempt
+
+
+# ---------------------------------------------------------------- in the pattern
+def test_a_bias_that_is_computed_keeps_batch_normalization_out() -> None:
+    graph = net(f"    input B: f32[4]\n{CONV_BN}    return y\n".replace("W)", "W, B)"))
+    found = only(graph, "conv_bn")
+    assert (found.node, found.op, found.outcome) == ("y", "BatchNormalization", "pattern")
+    assert (found.n_matched, found.n_ops) == (2, 2) and found.nearness < 1
+    assert found.reason == "`B?: const` is not a constant" and found.text == "B?: const"
+    assert found.seen == "B is f32[4], an input of the graph"
+    assert "initializer" in found.wanted and found.at.startswith("fusion/conv.ger:")
+
+
+def test_training_mode_is_told_with_its_value() -> None:
+    graph = net(
+        f"{CONV_BN}    return y\n".replace("y = ", "y, m1, v1 = ").replace("m, v)", "m, v, training_mode=1)")
+    )
+    found = only(graph, "conv_bn")
+    assert found.reason == "`training_mode=0` does not hold"
+    assert found.seen.startswith("training_mode = 1") and found.n_matched == 1
+
+
+def test_another_operator_is_told_by_name() -> None:
+    graph = net(
+        f"{NORM}    c = Relu(x)\n    y = BatchNormalization(c, g, b, m, v)\n    return y\n".replace(
+            "[4]", "[3]"
+        )
+    )
+    found = explain(graph, "conv_bn")
+    (attempt,) = found.attempts
+    assert "there is no Conv" in attempt.reason and "made by Relu" in attempt.seen
+    assert any("Conv" in item for item in found.missing["conv_bn"])
+
+
+def test_what_the_model_has_none_of() -> None:
+    found = explain(net("    y = Conv(x, W)\n    return y\n"), "conv_bn")
+    assert found.attempts == ()
+    assert found.missing == {"conv_bn": ("needs operator BatchNormalization, which the graph has none of",)}
+
+
+# ---------------------------------------------------------------- after the pattern
+def test_another_reader_of_the_convolution() -> None:
+    graph = net(f"{CONV_BN}    r = Sigmoid(c)\n    return y, r\n")
+    found = only(graph, "conv_bn")
+    assert found.outcome == "check" and found.seen == "c has readers outside the match"
+    assert found.reason == "a value has readers outside the match" and "only the match" in found.wanted
+
+
+ATTENTION = """\
+graph att:
+    opset 17
+    input q: f32[2, 3, 5, {D}]
+    input kt: f32[2, 3, {D}, 7]
+    input v: f32[2, 3, 7, 8]
+    input mask: f32[{mask}]
+    s = MatMul(q, kt)
+    a = Add(s, mask)
+    p = Softmax(a, axis=-1)
+    y = MatMul(p, v)
+    return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "mask", "reason", "seen"),
+    [
+        (512, "2, 1, 5, 7", "the head size is above what the kernel takes", "D = 512, $MAX_HEAD_SIZE = 256"),
+        (8, "4, 2, 3, 5, 7", "the mask broadcasts the scores", "mask: f32[4, 2, 3, 5, 7]"),
+    ],
+)
+def test_attention_names_the_guard_and_what_it_saw(size: int, mask: str, reason: str, seen: str) -> None:
+    text = ATTENTION.format(D=size, mask=mask)
+    found = explain(parse_graph(text), "sdpa", node="y", device="ascend910b")
+    (attempt,) = found.attempts
+    assert attempt.outcome == "guard" and attempt.reason == reason
+    assert seen in attempt.seen and attempt.wanted.startswith("`")
+    assert attempt.nearness > 0.6
+
+
+GATE = """\
+graph gate:
+    opset 17
+    input x: f32[2, 1024, 1024]
+    W: const f32[1024, 4] = random(1)
+    V: const f32[1024, 4] = random(2)
+    b: const f32[4] = fill(0.5)
+    d: const f32[4] = fill(0.7)
+    m = MatMul(x, W)
+    y = Add(m, b)
+    n = MatMul(x, V)
+    z = Add(n, d)
+    return y, z
+"""
+
+
+def test_a_gate_refuses_on_one_device_and_not_on_another() -> None:
+    graph = parse_graph(GATE)
+    host = explain(graph, "merge_matmuls_bias")
+    best = host.attempts[0]
+    assert host.applied == {} and best.outcome == "gate"
+    assert "x the time" in best.seen and best.reason == "one wide MatMul is not faster here"
+    ratio = float(best.seen.split(" ")[0])
+    assert ratio > 0.95  # $MERGE_GAIN
+    device = explain(graph, "merge_matmuls_bias", device="ascend910b", precision="fp32")
+    assert len(device.applied["merge_matmuls_bias"]) == 1
+    assert all(item.outcome != "gate" for item in device.attempts)
+
+
+def test_a_rule_that_comes_first_takes_the_node() -> None:
+    graph = net(
+        "    input r: f32[1, 4, 6, 6]\n    c = Conv(x, W)\n    s = Add(c, r)\n    y = Relu(s)\n    return y\n"
+    )
+    found = only(graph, "conv_add")
+    assert found.outcome == "lost" and "conv_add_relu" in found.reason
+    free = explain(graph, "conv_add", disable=["conv_add_relu"])
+    assert len(free.applied["conv_add"]) == 1 and free.attempts == ()
+
+
+def test_an_applied_rule_has_nothing_to_excuse() -> None:
+    graph = net(f"{CONV_BN}    return y\n")
+    found = explain(graph, "conv_bn")
+    assert found.applied == {"conv_bn": ("y",)} and found.attempts == () and found.missing == {}
+
+
+# ---------------------------------------------------------------- not tried at all
+FP16_ONLY = """\
+gerules 1
+ruleset my.rules "mine":
+    when precision == "fp16"    else "precision is not fp16"
+rule twice in my.rules "x + x is 2 * x":
+    match:
+        y = Add(x, x)
+    rewrite:
+        y = Mul(x, 2.0)
+    test:
+        x: f32[2]
+"""
+
+
+def test_rules_that_are_off_say_why() -> None:
+    graph = net("    y = Relu(x)\n    return y\n")
+    assert explain(graph, "conv_bn", disable=["fold"]).off == {"conv_bn": "it is disabled by the name fold"}
+    old = parse_graph(HEAD.replace("opset 17", "opset 13") + "    y = Relu(x)\n    return y\n")
+    assert explain(old, "layer_norm").off == {"layer_norm": "it needs opset >= 17; the graph has 13"}
+    assert "by default" in explain(graph, "bottleneck").off["bottleneck"]
+    strict = explain(graph, "conv_bn", profile="strict")
+    assert strict.off == {"conv_bn": "it is inexact, and inexact rules are not allowed"}
+
+
+def test_a_rule_for_another_precision_is_off() -> None:
+    rules = [Source("mine.ger", FP16_ONLY)]
+    graph = net("    y = Add(x, x)\n    return y\n")
+    assert explain(graph, "twice", rules=rules).off == {"twice": "precision is not fp16"}
+    assert explain(graph, "twice", rules=rules, precision="fp16").off == {}
+
+
+# ---------------------------------------------------------------- names
+@pytest.mark.parametrize(
+    ("rule", "node", "code", "note"),
+    [
+        ("conv_bm", None, "E40052", "did you mean conv_bn?"),
+        ("conv_bn", "yy", "E10006", "did you mean y?"),
+    ],
+)
+def test_unknown_names(rule: str, node: str | None, code: str, note: str) -> None:
+    graph = net("    y = Conv(x, W)\n    return y\n")
+    with pytest.raises(GerulesError) as caught:
+        explain(graph, rule, node=node)
+    (found,) = caught.value.diagnostics
+    assert found.code.code == code and note in found.notes
+    with pytest.raises(GerulesError, match="yy"):
+        why(graph, "yy")
+
+
+def test_an_alias_stands_for_its_rules() -> None:
+    assert "conv_bn" in explain(net("    y = Conv(x, W)\n    return y\n"), "ConvBatchnormFusionPass").rules
+
+
+# ---------------------------------------------------------------- all rules
+def test_alike_failures_are_one_group() -> None:
+    lines = "".join(
+        f"    c{i} = Conv(x, W{i})\n"
+        f"    y{i} = BatchNormalization(c{i}, g, b, m, v)\n"
+        f"    r{i} = Sigmoid(c{i})\n"
+        for i in range(5)
+    )
+    weights = "".join(f"    W{i}: const f32[4, 3, 3, 3] = random({i + 2})\n" for i in range(5))
+    outputs = ", ".join(f"y{i}, r{i}" for i in range(5))
+    found = explain(net(f"{NORM}{weights}{lines}    return {outputs}\n"))
+    group = next(item for item in found.groups() if item.best.rule == "conv_bn")
+    assert group.count == 5 and len(group.examples) == 3
+    ranked = [item.nearness for item in found.attempts if item.outcome != "lost"]
+    assert ranked == sorted(ranked, reverse=True)
+
+
+def test_explaining_does_not_change_what_is_compiled() -> None:
+    graph = net(f"{CONV_BN}    z = Relu(y)\n    return z\n")
+    watched = compile_graph(graph, shipped_rules(), options_of({}), witness=Recorder(None))
+    plain = gerules.compile(graph)
+    assert print_graph(watched.graph) == print_graph(plain.graph)
+
+
+# ---------------------------------------------------------------- why
+def test_a_node_is_told_from_its_sources_to_what_is_left() -> None:
+    graph = net(f"{CONV_BN}    z = Relu(y)\n    return z\n")
+    for name in ("c", "y", "z"):
+        story = why(graph, name)
+        assert [step.rule for step in story.steps] == ["conv_bn", "conv_relu"]
+        assert story.origins == ("c: Conv", "y: BatchNormalization", "z: Relu")
+        assert story.steps[0].phase == "fold_weights" and story.steps[0].inexact
+        (final,) = story.finals
+        assert final.endswith("ge::ConvRelu")
+    assert why(graph, final.partition(":")[0]).steps == why(graph, "c").steps
+
+
+def test_what_is_gone_is_told_too() -> None:
+    head = HEAD + "    one: const f32[4] = fill(1.0)\n"
+    graph = net("    k = Add(one, one)\n    i = Identity(x)\n    y = Conv(i, W, k)\n    return y\n", head)
+    assert why(graph, "k").fates == {"k: Add": "folded to a constant in prepare"}
+    (step,) = why(graph, "i").steps
+    assert step.rule == "drop_identity" and step.added == ()
+
+
+# ---------------------------------------------------------------- real models
+def test_bert_tells_what_attention_took() -> None:
+    path = find("bert_mini_ts")
+    found = explain(path, "sdpa")
+    assert len(found.applied["sdpa"]) == 4
+    assert all(item.reason for item in found.attempts)
+    near = explain(path)
+    assert any(item.rule == "merge_matmuls_bias" and item.outcome == "gate" for item in near.attempts)
+
+
+def test_resnet_tells_what_came_first() -> None:
+    path = find("resnet50_ts")
+    found = explain(path, "conv_add")
+    (group,) = found.groups()
+    assert group.count == 16 and "conv_add_relu" in group.best.reason
+    story = why(path, found.attempts[0].node)
+    assert [step.rule for step in story.steps] == ["conv_bn", "conv_add_relu"]
