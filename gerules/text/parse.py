@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -150,7 +150,7 @@ def _describe(
         at, width = start + (error.pos_in_stream or 0), 1
         char = source.text[at : at + 1]
         found = "this quote without its end" if char == '"' else f"the character {char!r}"
-        hint = _expectation("", error.allowed or (), literals)
+        hint = _expectation(char if char in _HABITS else "", error.allowed or (), literals)
     else:
         at, width = len(source.text), 1
         found, hint = "the end of the file", "the file stops in the middle of an item"
@@ -198,11 +198,34 @@ def _found(token: Token) -> str:
     return f"`{text}`"
 
 
+_HABITS: Final[Mapping[str, str]] = {"=": "==", "&": "and", "|": "or", "!": "not"}
+"""What other languages write, and what is meant, if that fits."""
+
+_INFIX: Final[Mapping[str, str]] = {
+    "+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "//": "Div", "%": "Mod", "**": "Pow", "@": "MatMul",
+}  # fmt: skip
+
+
+def _slip(found: str, expected: Sequence[str], fits: Collection[str]) -> str | None:
+    """Name what a habit from elsewhere meant: `=` for `==`, `&&` for `and`, infix in a line of a graph."""
+    meant = _HABITS.get(found)
+    # A condition that is complete has been closed by the time an unknown sign is met: `else` tells.
+    if meant in fits or (meant == "or" and "else" in fits):
+        return f"did you mean `{meant}`?"
+    # Where no operand is expected and no infix either, the line is one of a graph.
+    if found in _INFIX and not {"NAME", "INT", "FLOAT"} & set(expected):
+        return f"a graph is written without infix: write {_INFIX[found]}(...), or compute it in `fold:`"
+    return None
+
+
 def _expectation(found: str, names: Iterable[str], literals: Mapping[str, str]) -> str:
     expected = sorted(set(names))
     words = [literals[name] for name in expected if literals.get(name, "").replace("_", "").isalpha()]
     if len(found) > 2 and found.isidentifier() and (near := difflib.get_close_matches(found, words, n=1)):
         return f"did you mean `{near[0]}`?"
+    slip = _slip(found, expected, {literals[name] for name in expected if name in literals})
+    if slip is not None:
+        return slip
     parts = [_WORDS[name] for name in expected if name in _WORDS and name != "_DEDENT"]
     parts += [f"`{literals[name]}`" for name in expected if name in literals]
     if not parts:

@@ -67,6 +67,9 @@ def test_these_parse(text: str) -> None:
     parse_rules(Source("f.ger", text))
 
 
+GUARDED = "rule r in s: Relu(x) => x where"
+
+
 @pytest.mark.parametrize(
     ("text", "code", "line", "column", "hint"),
     [
@@ -74,6 +77,13 @@ def test_these_parse(text: str) -> None:
         ("rule a in b:\n    mach: y = R(x)\n", "E40001", 2, 5, "did you mean `match`?"),
         ("phase p:\n    runn a\n", "E40001", 2, 5, "did you mean `run`?"),
         ("rule a in b", "E40001", 1, 12, "expected a text in quotes or `:`"),
+        (f"{GUARDED} x.rank = 3", "E40001", 1, 40, "did you mean `==`?"),
+        (f"{GUARDED} x.rank == 3 && y", "E40001", 1, 45, "did you mean `and`?"),
+        (f"{GUARDED} x.rank == 3 || y", "E40001", 1, 45, "did you mean `or`?"),
+        (f"{GUARDED} !is_const(x)", "E40001", 1, 33, "did you mean `not`?"),
+        (f"{GUARDED} x.rank == 3 + * 4", "E40001", 1, 47, "expected a number"),
+        ("rule r in s: Relu(x) + 1 => x", "E40001", 1, 22, "without infix: write Add(...)"),
+        ("define my::A(x) -> y:\n    y = Mul(x, x * 2)", "E40001", 2, 18, "without infix: write Mul(...)"),
         ("rule a in b: X(x => x", "E40001", 1, 19, ""),
         ("const a = @", "E40001", 1, 11, ""),
         ("const a = \N{GREEK SMALL LETTER ALPHA} \N{SNOWMAN}", "E40001", 1, 13, ""),
