@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from operator import index
+from typing import Final, SupportsIndex
 
 from gerules.dsl.book import suggest
 from gerules.errors import Faults, table
@@ -87,18 +88,19 @@ def bind_shapes(
         if name not in known:
             text = ", ".join(sorted(known)) or "none"
             faults.add(table.UNKNOWN_DIM_NAME, dim=name, known=text, notes=suggest(name, known))
-        _check_sizes(name, (size,), faults)
-        sizes[name] = size
+        read = _read_sizes(name, (size,), faults)
+        if read is not None and isinstance(read[0], int):
+            sizes[name] = read[0]
     for name, shape in (shapes or {}).items():
         value = by_name.get(name)
         if value is None:
             text = ", ".join(by_name) or "none"
             faults.add(table.UNKNOWN_INPUT, input=name, known=text, notes=suggest(name, by_name))
             continue
-        _check_sizes(name, shape, faults)
+        read = _read_sizes(name, shape, faults)
         type = graph.type_of(value)
-        if isinstance(type, TensorType):
-            types[value] = _bound(name, type, shape, sizes, faults)
+        if isinstance(type, TensorType) and read is not None:
+            types[value] = _bound(name, type, read, sizes, faults)
     faults.raise_if_any(PassError)
     return _with_sizes(graph, sizes, types, faults)
 
@@ -114,6 +116,8 @@ def _bound(
     out: list[Dim] = []
     for axis, (old, new) in enumerate(zip(declared, shape, strict=True)):
         out.append(old if new == UNKNOWN_DIM else new)
+        if isinstance(old, int) and isinstance(new, str) and new != UNKNOWN_DIM:
+            faults.add(table.SHAPE_CONTRADICTS, input=name, axis=axis, declared=old, given=new)
         if not isinstance(new, int) or old == UNKNOWN_DIM:
             continue
         if isinstance(old, int):
@@ -122,6 +126,23 @@ def _bound(
         elif sizes.setdefault(old, new) != new:
             faults.add(table.DIM_BOUND_TWICE, dim=old, first=sizes[old], second=new)
     return replace(type, shape=tuple(out))
+
+
+def _read_sizes(name: str, shape: Sequence[object], faults: Faults) -> Shape | None:
+    """Return sizes as dims, from whole numbers of any kind; None and -1 leave a dimension as it is."""
+    found: list[Dim] = []
+    for size in shape:
+        if isinstance(size, str):
+            found.append(size or UNKNOWN_DIM)
+        elif size is None or size == -1:
+            found.append(UNKNOWN_DIM)
+        elif isinstance(size, SupportsIndex) and not isinstance(size, bool):
+            found.append(index(size))
+        else:
+            faults.add(table.DIM_OUT_OF_RANGE_GIVEN, name=name, given=repr(size))
+            return None
+    _check_sizes(name, found, faults)
+    return tuple(found)
 
 
 def _check_sizes(name: str, shape: Sequence[Dim], faults: Faults) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,3 +110,25 @@ graph g:
     )
     body = next(iter(graph.nodes.values())).bodies["then_branch"].graph
     assert {value.type.shape for value in body.values.values()} == {(5,)}  # type: ignore[union-attr]
+
+
+def test_a_name_is_no_size_of_a_dimension_that_is_fixed() -> None:
+    with pytest.raises(PassError) as caught:
+        bind_shapes(GRAPH, {"x": (2, "C", 8, 8)})
+    assert caught.value.code == "E10043"
+    assert "dimension 1 of x is 3, not C" in str(caught.value)
+
+
+def test_sizes_may_be_whole_numbers_of_any_kind() -> None:
+    sizes = np.array([2, 3, 8, 9])
+    assert shapes_of(bind_shapes(GRAPH, {"x": list(sizes)}), "x") == [(2, 3, 8, 9)]
+    assert shapes_of(bind_shapes(GRAPH, {"x": (None, -1, np.int32(8), "?")}), "x") == [("N", 3, 8, "W")]
+    assert shapes_of(bind_shapes(GRAPH, dims={"N": np.int64(4)}), "x", "mask") == [(4, 3, "H", "W"), (4, 9)]
+
+
+@pytest.mark.parametrize("size", [2.0, True, 0, -2, [1]])
+def test_other_things_are_no_sizes(size: object) -> None:
+    for sizes in ({"shapes": {"x": (size, 3, 8, 8)}}, {"dims": {"N": size}}):
+        with pytest.raises(PassError) as caught:
+            bind_shapes(GRAPH, **sizes)  # type: ignore[arg-type]
+        assert caught.value.code == "E10044"
