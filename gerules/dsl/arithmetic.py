@@ -24,6 +24,7 @@ from gerules.dsl.values import (
     check_elements,
     check_int,
     check_items,
+    check_list,
     describe,
     is_array_like,
     is_unknown,
@@ -198,13 +199,14 @@ def _show(value: Value) -> str:
 # ---------------------------------------------------------------- lists
 def _lists(op: Operator, left: Value, right: Value) -> Value:
     if op == "+" and isinstance(left, tuple) and isinstance(right, tuple):
-        check_items(len(left) + len(right))
-        return left + right
+        both = left + right
+        check_list(both)
+        return both
     if op == "*":
         items, times = (left, right) if isinstance(left, tuple) else (right, left)
         if isinstance(items, tuple):
             n_times = as_int(times, "the number of repetitions")
-            check_items(len(items) * max(0, n_times))
+            check_list(items, n_times)
             return items * max(0, n_times)
     raise EvalError(f"`{op}` does not go with {describe(left)} and {describe(right)}")
 

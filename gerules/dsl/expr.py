@@ -42,6 +42,7 @@ from gerules.dsl.registry import Function, MatchContext
 from gerules.dsl.syntax import Condition, FoldLine
 from gerules.dsl.tree import RuleError
 from gerules.dsl.values import (
+    GROWTH,
     Array,
     ChainView,
     CostView,
@@ -55,6 +56,8 @@ from gerules.dsl.values import (
     as_items,
     as_text,
     as_truth,
+    check_list,
+    check_total,
     describe,
     is_array_like,
     raw_array,
@@ -125,6 +128,10 @@ def fold(line: FoldLine, scope: Scope) -> dict[str, Value]:
         Reject: something is not known, or the result is not finite although its inputs are.
     """
     value = evaluate(line.value, scope)
+    try:
+        check_total([*scope.names.values(), value], GROWTH * sum(map(_const_size, scope.names.values())))
+    except EvalError as error:
+        raise _fault(line.value.span, str(error)) from None
     if _has_non_finite(value) and not _reads_non_finite(line.value, scope):
         names = ", ".join(name.name for name in line.names)
         raise Reject(f"{names} is not finite although what it is made from is")
@@ -181,7 +188,17 @@ def _param(expr: ParamRef, scope: Scope) -> Value:
 
 
 def _list(expr: ListExpr, scope: Scope) -> Value:
-    return tuple(evaluate(item, scope) for item in expr.items)
+    items: list[Value] = []
+    try:
+        for item in expr.items:
+            value = evaluate(item, scope)
+            items.append(value)
+            if isinstance(value, np.ndarray | tuple):
+                check_total(items)
+        check_list(items)
+    except EvalError as error:
+        raise _fault(expr.span, str(error)) from None
+    return tuple(items)
 
 
 def _map(expr: MapExpr, scope: Scope) -> Value:
@@ -446,6 +463,10 @@ def _has_non_finite(value: Value) -> bool:
             return value.const is not None and _has_non_finite(value.const.array)
         case _:
             return False
+
+
+def _const_size(value: Value) -> int:
+    return value.const.array.size if isinstance(value, ValueView) and value.const is not None else 0
 
 
 def _reads_non_finite(expr: Expr, scope: Scope) -> bool:

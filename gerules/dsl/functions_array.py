@@ -269,8 +269,10 @@ def _full(shape: Value, value: Value, dtype: Value = None) -> Value:
 
 
 def _same_dtype(arrays: Sequence[Array]) -> list[Array]:
+    """Arrays that are joined, in one element type; EvalError when the result would be too large."""
     if not arrays:
         raise EvalError("an empty list joins to nothing")
+    check_elements(sum(array.size for array in arrays), *arrays)
     if len({array.dtype for array in arrays}) == 1:
         return list(arrays)
     return [wide_array(array) for array in arrays]

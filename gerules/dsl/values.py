@@ -6,7 +6,7 @@ elements (`transpose`, `concat`, ...) keep the element type. Nothing here writes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
@@ -20,11 +20,15 @@ Array = npt.NDArray[np.generic]
 MAX_INT_BITS: Final = 128
 """Whole numbers of an expression stay below this, so that `2 ** 10 ** 9` is a fault and not a hang."""
 MAX_ITEMS: Final = 1 << 16
-"""Longest list or text that an expression makes."""
+"""Longest list or text that an expression makes; of lists in lists, all items together."""
+MAX_DEPTH: Final = 64
+"""Deepest lists in lists."""
 MIN_ELEMENTS: Final = 1 << 24
 """An expression may always make an array of so many elements ..."""
 GROWTH: Final = 4
-"""... and a larger one only up to so many times the elements of what it is made from."""
+"""... and a larger one only up to so many times the elements of what it is made from ..."""
+MAX_ELEMENTS: Final = 1 << 28
+"""... but none above this, unless one of what it is made from is as large: growth on growth has no end."""
 
 
 class EvalError(Exception):
@@ -341,6 +345,20 @@ def check_items(n_items: int) -> None:
         raise EvalError(f"the result would have {n_items} items; at most {MAX_ITEMS} are made")
 
 
+def check_list(items: Sequence[Value], n_times: int = 1) -> None:
+    """Raise EvalError when a list of these, so many times over, would be too long or too deep.
+
+    Lists in lists share their parts, so a short text can write one that nothing could walk through.
+    """
+    check_items(_n_leaves(items, MAX_DEPTH) * max(0, n_times))
+
+
+def _n_leaves(items: Sequence[Value], depth: int) -> int:
+    if depth == 0:
+        raise EvalError(f"the result would be lists in lists, deeper than {MAX_DEPTH}")
+    return sum(max(1, _n_leaves(item, depth - 1)) if isinstance(item, tuple) else 1 for item in items)
+
+
 def check_int(value: int) -> int:
     """Return a whole number, or raise EvalError when it has more than `MAX_INT_BITS` bits."""
     if value.bit_length() > MAX_INT_BITS:
@@ -349,10 +367,35 @@ def check_int(value: int) -> int:
 
 
 def check_elements(n_elements: int, *made_from: Array) -> None:
-    """Raise EvalError when an array would be far larger than what it is made from."""
-    limit = max(MIN_ELEMENTS, GROWTH * sum(array.size for array in made_from))
+    """Raise EvalError when an array would be far larger than what it is made from.
+
+    An array that is there several times counts once: it takes no more memory, and anyone can repeat it.
+    """
+    sizes = {id(array): array.size for array in made_from}.values()
+    limit = max(MIN_ELEMENTS, min(GROWTH * sum(sizes), MAX_ELEMENTS), *sizes)
     if n_elements > limit:
         raise EvalError(f"the result would have {n_elements} elements; at most {limit} are made")
+
+
+def check_total(values: Iterable[Value], n_free: int = 0) -> None:
+    """Raise EvalError when arrays that expressions made are too large together.
+
+    Args:
+        n_free: So many elements may be made in any case; by default `MAX_ELEMENTS`.
+    """
+    sizes: dict[int, int] = {}
+    _add_sizes(values, sizes)
+    limit = max(MAX_ELEMENTS, n_free)
+    if sum(sizes.values()) > limit:
+        raise EvalError(f"the results together would have more than {limit} elements")
+
+
+def _add_sizes(values: Iterable[Value], sizes: dict[int, int]) -> None:
+    for value in values:
+        if isinstance(value, np.ndarray):
+            sizes[id(value)] = value.size
+        elif isinstance(value, tuple):
+            _add_sizes(value, sizes)
 
 
 def is_unknown(dim: SymbolicDim) -> bool:

@@ -218,6 +218,11 @@ def test_arrays_agree_with_numpy(text: str, want: object) -> None:
         '{"a": 1}["b"]', "{1: 2}", "s[::0]", "numel(s)", "-s", "W and true", "f32 < f16", "n_readers(x)",
         "x == 1", "prod([9999999999, 9999999999, 9999999999, 9999999999])", "stack([[[1], 2]])",
         "slice(W, [0], [1], [9])", "slice(W, [0], [1, 2])", "squeeze(W, [0])", "cast([1, [2, 3]], f32)",
+        # Lists that share their parts, and arrays that are there many times: short to write, endless to walk.
+        "[[[1] * 60000] * 60000] * 60000", "[[1] * 300, [2] * 300] * 200", "[[]] * 60000 + [[]] * 60000",
+        "[[1] * 40000, [1] * 40000]", "[" * 70 + "1" + "]" * 70,
+        "stack([ones([4000000])] * 100)", "concat([ones([4000000])] * 60000)",
+        "stack([ones([4000000])] * 60 + [ones([4000000], f32)])",
     ],
 )  # fmt: skip
 def test_what_has_no_value_is_a_fault_with_a_place(text: str) -> None:
@@ -254,6 +259,29 @@ def test_a_guard_says_why() -> None:
     assert broken.reason == "the guard cannot be evaluated: index 9 is outside a list of 3"
     assert broken.fault is not None and broken.fault.span is not None and broken.fault.span.text == "s[9]"
     assert "the dimension N" in judge(condition("numel(x) < 5"), SCOPE).reason
+
+
+def test_growth_upon_growth_has_an_end() -> None:
+    """Each line only makes four times what it is made from; the lines together still stay small."""
+    scope = SCOPE
+    names = ["a"]
+    with pytest.raises(RuleError, match="E40110"):
+        for text in ("full([16000000], 1)", *["broadcast({}, [{}])"] * 9):
+            size = 16_000_000 * 4 ** (len(names) - 1)
+            made = fold(line(f"{names[-1]} = {text.format('a', size)}"), scope)
+            scope = scope.with_names(made)
+            names.append("a" * len(names))
+    assert len(names) < 5
+    wide = Scope({"w": np.broadcast_to(np.float64(1), 1 << 27)})
+    with pytest.raises(RuleError, match="together"):
+        fold(line("a = [broadcast(w, [134217728]), flip(w, [0]), reshape(w, [134217728])]"), wide)
+
+
+def test_large_constants_may_be_joined_and_scaled() -> None:
+    large = view_of(np.broadcast_to(np.float32(1), (1 << 14, 1 << 10)), "W")
+    both = fold(line("a = concat([W, W, V], axis=1)"), Scope({"W": large, "V": large}))["a"]
+    assert isinstance(both, np.ndarray)
+    assert both.shape == (1 << 14, 3 << 10)
 
 
 def test_fold_rejects_what_is_no_longer_finite() -> None:
