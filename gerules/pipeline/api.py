@@ -178,7 +178,8 @@ def rewrite(
 def save(graph: Graph, path: str | Path, *, rules: RuleBook | Rules | None = None) -> None:
     """Write a graph as `.onnx` or as graph text (`.graph`), whole or not at all.
 
-    Fused operators become functions of the ONNX model, so that any ONNX runtime executes it.
+    Fused operators become functions of the ONNX model, written in the operators of the model's own opset, so
+    that any ONNX runtime executes it.
 
     Args:
         rules: What defines the graph's operators, as `rewrite` takes it; needed where rules of your own made
@@ -186,7 +187,8 @@ def save(graph: Graph, path: str | Path, *, rules: RuleBook | Rules | None = Non
 
     Raises:
         PipelineError: E10031 for operators that rules made and `rules` do not define.
-        ModelError: E10004 when the disk refuses, E10002 for another ending, and what ONNX cannot hold.
+        ModelError: E10004 when the disk refuses, E10002 for another ending, E10031 for what ONNX cannot hold at
+            the model's opset, with the operator and the opset in it.
     """
     path = Path(path)
     if path.suffix == ".graph":

@@ -1,5 +1,8 @@
 """ONNX in, ONNX out: a rewritten model passes the checker, and onnxruntime computes the same with it."""
 
+# onnx's functions have partial types.
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections import Counter

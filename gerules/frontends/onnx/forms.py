@@ -20,6 +20,8 @@ _FIRST_WITH_CLIP_INPUTS: Final = 11
 _FIRST_WITH_GEMM_WITHOUT_C: Final = 11
 _FIRST_WITH_SLICED_SHAPE: Final = 15
 _FIRST_WITH_UNEQUAL_SPLIT: Final = 18
+_FIRST_WITH_SPLIT_INPUT: Final = 13
+_FIRST_WITH_FLOORED_MOD: Final = 28
 _FIRST_WITH_UNLIKE_POW: Final = 12
 _FIRST_WITH_RESIZE_BY_COORDINATES: Final = 11
 _FIRST_WITH_OPTIONAL_ROI: Final = 13
@@ -28,12 +30,16 @@ _FIRST_WITH_LAYER_NORM: Final = 17
 _FIRST_WITH_BROADCAST_SUMS: Final = 8
 """Source of all: onnx Changelog.md."""
 
+_FIRST_WITHOUT_OUTER_WINDOWS: Final[Mapping[str, int]] = {"AveragePool": 22, "LpPool": 22, "MaxPool": 22}
+
 OTHER_MEANING: Final[Mapping[str, int]] = {
     "DFT": 20,
     "GridSample": 20,
     "GroupNormalization": 21,
     "Hardmax": 13,
     "LogSoftmax": 13,
+    "OptionalGetElement": 18,
+    "OptionalHasElement": 18,
     "Resize": 11,
     "RoiAlign": 16,
     "Scan": 9,
@@ -106,21 +112,36 @@ def _split(draft: Draft) -> bool:
         draft.call("Split", node.inputs, attrs, outputs=node.outputs)
         return True
     attrs.pop("num_outputs", None)
-    inputs, size = node.inputs, _size_of(draft, attrs.get("axis", 0))
-    if size % n_parts:
+    inputs, axis = node.inputs, attrs.get("axis", 0)
+    size = _size_of(draft, axis)
+    if size is None:
+        if draft.target < _FIRST_WITH_SPLIT_INPUT or not isinstance(axis, int):
+            raise draft.fail("the size of the axis it splits is not known")
+        inputs = (*node.inputs[:1], _computed_parts(draft, axis, n_parts))
+    elif size % n_parts:
         part = -(-size // n_parts)
-        inputs = (*node.inputs[:1], draft.ints([part] * (n_parts - 1) + [size - part * (n_parts - 1)]))
+        parts = [max(0, min(part, size - part * place)) for place in range(n_parts)]
+        inputs = (*node.inputs[:1], draft.ints(parts))
     draft.call("Split", inputs, attrs, outputs=node.outputs, version=_FIRST_WITH_UNEQUAL_SPLIT - 1)
     return True
 
 
-def _size_of(draft: Draft, axis: Attr) -> int:
-    """The size of an axis of the first input, 0 when it is not known."""
+def _size_of(draft: Draft, axis: Attr) -> int | None:
+    """The size of an axis of the first input, None when it is not known."""
     shape = draft.type(0).shape
     if shape is None or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
-        return 0
+        return None
     size = shape[axis]
-    return size if isinstance(size, int) else 0
+    return size if isinstance(size, int) else None
+
+
+def _computed_parts(draft: Draft, axis: int, n_parts: int) -> int:
+    """All parts but the last are the size divided by their number, rounded up."""
+    size = draft.call("Gather", [draft.call("Shape", [draft.input(0)]), draft.ints([axis])])
+    raised = draft.call("Add", [size, draft.ints([n_parts - 1])])
+    part = draft.call("Div", [raised, draft.ints([n_parts])])
+    last = draft.call("Sub", [size, draft.call("Mul", [part, draft.ints([n_parts - 1])])])
+    return draft.call("Concat", [*[part] * (n_parts - 1), last], {"axis": 0})
 
 
 def _shape(draft: Draft) -> bool:
@@ -248,6 +269,40 @@ def _extreme(draft: Draft) -> bool:
     return False
 
 
+def _mod(draft: Draft) -> bool:
+    if draft.target < _FIRST_WITH_FLOORED_MOD and not draft.attr("fmod") and draft.type(0).dtype.is_float:
+        raise draft.fail("of numbers with fractions it gives the sign of the first only, there")
+    return False
+
+
+def _pool(draft: Draft) -> bool:
+    """Since some version no window starts in the padding behind the last element; `ceil_mode` asks for it."""
+    first = _FIRST_WITHOUT_OUTER_WINDOWS[draft.node.op]
+    if (draft.source < first) == (draft.target < first) or not draft.attr("ceil_mode"):
+        return False
+    shape, kernel = draft.type(0).shape, draft.attr("kernel_shape")
+    if shape is None or not isinstance(kernel, tuple):
+        return False
+    rank = len(kernel)
+    strides, pads = _entries(draft, "strides", 1, rank), _entries(draft, "pads", 0, 2 * rank)
+    dilations = _entries(draft, "dilations", 1, rank)
+    for place, (size, window) in enumerate(zip(shape[2:], kernel, strict=False)):
+        if not isinstance(size, int) or not isinstance(window, int):
+            continue
+        reach = size + pads[place] + pads[place + rank] - (dilations[place] * (window - 1) + 1)
+        n_steps = -(-reach // strides[place])
+        if n_steps * strides[place] >= size + pads[place]:
+            raise draft.fail("its last window starts in the padding, and counts there")
+    return False
+
+
+def _entries(draft: Draft, name: str, default: int, n_entries: int) -> list[int]:
+    """A list of integers among the attributes, or as many defaults."""
+    found = draft.attr(name)
+    entries = [entry for entry in found if isinstance(entry, int)] if isinstance(found, tuple) else []
+    return entries if len(entries) == n_entries else [default] * n_entries
+
+
 def _cast_like(draft: Draft) -> bool:
     wanted, const = draft.type(1).dtype, draft.const(0)
     if wanted is DType.UNKNOWN or draft.schemas.get("CastLike", draft.target) is not None:
@@ -317,6 +372,7 @@ _REDUCTIONS: Final = (
 
 FORMS: Final[Mapping[str, Form]] = {
     **dict.fromkeys(_REDUCTIONS, _reduce),
+    "AveragePool": _pool,
     "CastLike": _cast_like,
     "Clip": _clip,
     "DequantizeLinear": _quantize,
@@ -324,9 +380,12 @@ FORMS: Final[Mapping[str, Form]] = {
     "Hardmax": _softmax,
     "LayerNormalization": _layer_norm,
     "LogSoftmax": _softmax,
+    "LpPool": _pool,
     "Max": _extreme,
+    "MaxPool": _pool,
     "Mean": _extreme,
     "Min": _extreme,
+    "Mod": _mod,
     "Pad": _pad,
     "Pow": _pow,
     "QuantizeLinear": _quantize,

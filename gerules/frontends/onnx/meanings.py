@@ -44,7 +44,7 @@ def meaning_of(draft: Draft) -> Graph | None:
     """
     node = draft.node
     found = raw_schema(node.op, draft.source)
-    if found is None:
+    if found is None or node.bodies:
         return None
     raw = cast(_WithFunctions, found)
     plain, typed = raw.function_opset_versions, raw.context_dependent_function_opset_versions
