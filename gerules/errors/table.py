@@ -552,6 +552,11 @@ UNKNOWN_RULE: Final = ErrorCode(
     "A rule is named by its name or by an alias.",
     "correct the name; `gerules rules list` prints all of them",
 )
+COMPILE_STOPPED: Final = ErrorCode(
+    "E40053", "compile-stopped", "there is no offline model: the compile stopped after {stage}",
+    "A compile that was told to stop early has graphs, and nothing to run or to write.",
+    "compile without stop_after",
+)
 
 # ---------------------------------------------------------------- E5: operators and engines
 OPERATOR_NOT_SUPPORTED: Final = ErrorCode(

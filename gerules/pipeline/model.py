@@ -11,10 +11,11 @@ from gerules.backend.memory import MemoryPlan
 from gerules.backend.om import OmModel, write_om
 from gerules.backend.schedule import Schedule
 from gerules.engine.trace import Trace
-from gerules.errors import Diagnostic
+from gerules.errors import Diagnostic, table
 from gerules.ir import Graph
 from gerules.passes.partition import Partition
 from gerules.pipeline.compiler import Compilation
+from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.stages import StageReport
 from gerules.pipeline.summary import Summary
 from gerules.runtime.executor import Executor
@@ -32,9 +33,9 @@ class CompiledModel:
 
     @property
     def om(self) -> OmModel:
-        """The offline model, as records. Raises ValueError when the compile was stopped before it."""
+        """The offline model, as records. Raises PipelineError E40053 when the compile stopped before it."""
         if self.compilation.om is None:
-            raise ValueError("the compile was stopped before the offline model")
+            raise PipelineError(table.COMPILE_STOPPED, stage=self.stages[-1].name)
         return self.compilation.om
 
     @property

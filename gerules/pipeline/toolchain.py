@@ -8,7 +8,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from gerules.dsl import Environment, RuleBook, RuleError, Selection, TextDevice, load_rules, select_rules
+from gerules.dsl.selection import resolve_params
 from gerules.dsl.shipped import rules_folder
 from gerules.dsl.values import Value
 from gerules.engine.candidate import Infer
@@ -16,12 +19,13 @@ from gerules.engine.define import define_extra, expand_define, make_infer
 from gerules.engine.define_schema import register_defines
 from gerules.engine.evaluation import RuleContext
 from gerules.engine.phases import PhaseRunner
-from gerules.errors import Source
+from gerules.errors import Faults, Source, table
 from gerules.ir import Attr, Const, Graph, Node, ValueType
 from gerules.ops import Extra, Schemas
 from gerules.passes.devices import find_device
 from gerules.passes.format_types import infer_formats
 from gerules.passes.precision import find_mode
+from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.fusion_switch import FusionSwitch
 from gerules.pipeline.switching import apply_switch
 from gerules.runtime.kernels import run_kernel
@@ -154,6 +158,7 @@ def make_toolchain(
         TargetError: E50010 for an unknown device, with what its description lacks.
         PassError: E50014 for an unknown precision.
         RuleError: E40120 for each unknown switch, profile or parameter.
+        PipelineError: E10003 for each parameter of another kind than its own.
     """
     schemas = Schemas()
     found = find_device(book, device, schemas=schemas)
@@ -177,9 +182,36 @@ def make_toolchain(
         verdicts=verdicts,
     )
     selection = select_rules(book, environment)
+    _check_params(book, given)
     register_defines(book.defines.values(), schemas, selection.scope)
     tags = {name: frozenset({"keep_f32", "keep_dtype"}) for name in keep_dtype}
     return Toolchain(book, schemas, found, selection, dict(opsets), tags)
+
+
+def _check_params(book: RuleBook, given: Mapping[str, Value]) -> None:
+    """Refuse values of another kind than a parameter's own: guards would fail on them one by one."""
+    names = sorted(book.params.keys() & given.keys())
+    if not names:
+        return
+    faults, own = Faults(), resolve_params(book)
+    for name in names:
+        wanted, found = _kind_of(own[name]), _kind_of(given[name])
+        if found != wanted and (found, wanted) != ("a whole number", "a number"):
+            faults.add(
+                table.BAD_OPTION, option=f"${name}", value=given[name], reason=f"it is {found}",
+                remedy=f"give {wanted}, such as {own[name]}",
+            )  # fmt: skip
+    faults.raise_if_any(PipelineError)
+
+
+def _kind_of(value: object) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "true or false"
+    if isinstance(value, int | np.integer):
+        return "a whole number"
+    if isinstance(value, float | np.floating):
+        return "a number"
+    return "a text" if isinstance(value, str) else f"of kind {type(value).__name__}"
 
 
 def evaluate_node(

@@ -36,6 +36,9 @@ def check_feeds(ports: Sequence[Port], feeds: Mapping[str, object]) -> list[Item
     Raises:
         RunError: E20001 to E20006, every fault of every input.
     """
+    if not isinstance(cast(object, feeds), Mapping):
+        kind = _kind_of(feeds)
+        raise RunError(table.INPUT_KIND, name="of a run", found=kind, expected="arrays by input name")
     faults = Faults()
     names = {port.name for port in ports}
     for name in feeds:

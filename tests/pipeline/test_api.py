@@ -132,3 +132,33 @@ def test_what_is_printed_by_accident_is_short() -> None:
     for item in (compiled, graph, compiled.trace, compiled.stages[0], gerules.load_rules([])):
         assert len(repr(item)) < 1000, repr(item)[:200]
     assert repr(compiled).startswith("<CompiledModel g for host, fp32: 5 operators -> ")
+
+
+@pytest.mark.parametrize("value", ["many", 2.5, True, [3]])
+def test_a_parameter_keeps_its_kind(value: object) -> None:
+    with pytest.raises(GerulesError) as caught:
+        gerules.compile(gerules.parse_graph(TEXT), params={"MAX_CHAIN": value})  # type: ignore[dict-item]
+    assert caught.value.code == "E10003"
+    assert "give a whole number" in str(caught.value)
+
+
+def test_a_number_may_be_whole() -> None:
+    compiled = gerules.compile(gerules.parse_graph(TEXT), params={"MERGE_GAIN": 1, "MAX_CHAIN": 4})
+    assert compiled.memory_plan is not None
+
+
+def test_a_compile_that_was_stopped_has_nothing_to_run_or_write(tmp_path: Path) -> None:
+    compiled = gerules.compile(gerules.parse_graph(TEXT), stop_after="fuse_ops")
+    for use in (lambda: compiled.om, lambda: compiled.run({}), lambda: compiled.save(tmp_path / "x.om")):
+        with pytest.raises(GerulesError) as caught:
+            use()
+        assert caught.value.code == "E40053"
+        assert "stopped after fuse_ops" in str(caught.value)
+
+
+def test_a_run_wants_arrays_by_name() -> None:
+    compiled = gerules.compile(gerules.parse_graph(TEXT))
+    with pytest.raises(GerulesError) as caught:
+        compiled.run(np.zeros((1, 3, 8, 8), np.float32))  # type: ignore[arg-type]
+    assert caught.value.code == "E20006"
+    assert "arrays by input name" in str(caught.value)
