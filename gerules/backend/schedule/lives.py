@@ -127,12 +127,19 @@ def prove_in_place(graph: TaskGraph, schedule: Schedule, wishes: Iterable[InPlac
     step_of = _step_of(schedule)
     open_wishes: list[tuple[InPlace, int, set[int]]] = []
     asked: dict[int, set[int]] = {}
+    last_reader: dict[int, int] = {}
     for wish in wishes:
         writer = graph.writer.get(wish.output)
         readers = graph.readers.get(wish.input, ())
-        if writer is None or writer not in readers or wish.input in graph.outputs:
+        if writer is None or wish.input in graph.outputs or not readers:
             continue
+        if wish.input not in last_reader:
+            last_reader[wish.input] = max(step_of[at] for at in readers)
         step = step_of[writer]
+        # Only the reader that is issued last can find all others done. The rest need no sets: of a value
+        # with many readers, each with a wish, those would grow with the square.
+        if step != last_reader[wish.input]:
+            continue
         others = {step_of[at] for at in readers} - {step}
         open_wishes.append((wish, step, others))
         asked.setdefault(step, set()).update(others)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -238,3 +240,34 @@ def test_views_of_one_value_race_with_nobody_among_themselves() -> None:
     over = {0: 0, 1: 0, 2: 0}
     races = find_races(accesses, over, schedule.streams, schedule.waits, aliases=[(0, 1)])
     assert [(race.new, race.writer) for race in races] == [(2, 2)]
+
+
+@given(task_graphs(), st.data())
+def test_in_place_wishes_are_granted_as_the_closure_says(graph: TaskGraph, data: st.DataObject) -> None:
+    n = len(graph.tasks)
+    streams = tuple(data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
+    schedule = Schedule(tuple(range(n)), streams, find_events(graph, range(n), streams))
+    order = happens_before(schedule)
+    wishes = [InPlace(i, v) for i, task in enumerate(graph.tasks) for v in task.reads]
+    want = [
+        wish
+        for wish in wishes
+        if wish.input not in graph.outputs
+        and all(order.has_edge(at, wish.output) for at in graph.readers[wish.input] if at != wish.output)
+    ]
+    granted = prove_in_place(graph, schedule, wishes)
+    assert [(wish.output, wish.input) for wish in granted] == [(wish.output, wish.input) for wish in want]
+
+
+def test_many_readers_of_one_value_that_all_wish_for_it_cost_no_square() -> None:
+    n = 20_000
+    graph = build_task_graph(
+        [Task(at, (n,), (at,), "a") for at in range(n)], dict.fromkeys(range(n + 1), 512), outputs=range(n)
+    )
+    schedule = build_schedule(graph, keep_order=True)
+    tracemalloc.start()
+    granted = prove_in_place(graph, schedule, [InPlace(at, n) for at in range(n)])
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [wish.output for wish in granted] == [n - 1]
+    assert peak_bytes < 64 << 20
