@@ -187,8 +187,8 @@ def save(graph: Graph, path: str | Path, *, rules: RuleBook | Rules | None = Non
 
     Raises:
         PipelineError: E10031 for operators that rules made and `rules` do not define.
-        ModelError: E10004 when the disk refuses, E10002 for another ending, E10031 for what ONNX cannot hold at
-            the model's opset, with the operator and the opset in it.
+        ModelError: E10004 when the disk refuses, E10002 for another ending, E10031 for what ONNX cannot hold
+            at the model's opset, with the operator and the opset in it.
     """
     path = Path(path)
     if path.suffix == ".graph":

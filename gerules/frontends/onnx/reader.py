@@ -14,7 +14,6 @@ from onnx import ModelProto
 
 from gerules.errors import Faults, table
 from gerules.frontends.fault import ModelError
-from gerules.ir.collector import paused_collector
 from gerules.frontends.onnx.external import DataFiles, map_file
 from gerules.frontends.onnx.findings import Findings, NotText, has_broken_text, place_of_node, text_of
 from gerules.frontends.onnx.functions import Functions
@@ -25,6 +24,7 @@ from gerules.frontends.onnx.tensors import Tensors
 from gerules.frontends.onnx.value_types import ValueTypes
 from gerules.frontends.onnx.wire import Payload, cut_tensors, explain_damage
 from gerules.ir import Graph
+from gerules.ir.collector import paused_collector
 from gerules.ops.registry import Schemas
 
 _FIRST_WITH_OPSETS: Final = 3

@@ -11,13 +11,13 @@ from onnx import ModelProto, TensorProto, helper
 
 from gerules.errors import table
 from gerules.frontends.fault import ModelError
-from gerules.ir.collector import paused_collector
 from gerules.frontends.onnx.function_writer import DefineBody, FunctionWriter
 from gerules.frontends.onnx.protos import Array, fill_header, fill_tensor, payload_of
 from gerules.frontends.onnx.reader import MODEL_FIELDS
 from gerules.frontends.onnx.wire import varint_bytes
 from gerules.frontends.onnx.writer import GraphWriter, InlineStore, Store
 from gerules.ir import DType, Graph, dtype_of
+from gerules.ir.collector import paused_collector
 from gerules.ops.registry import Schemas
 from gerules.text.files import write_files
 
