@@ -23,6 +23,9 @@ _N_IDS: Final = 8
 _FLAG_NAMES: Final = ("mask", "type", "segment")
 """Integer inputs of these names take 0 and 1 only."""
 
+_MASK: Final = "mask"
+"""Flags of this name let the first place through: attention over nothing at all has no meaning to compare."""
+
 _MAX_ELEMENTS: Final = 1 << 31
 """Most elements of one made-up input."""
 
@@ -109,6 +112,13 @@ def _check_dims(ports: Mapping[str, ValueType], dims: Mapping[str, int]) -> None
 
 
 def _random(rng: np.random.Generator, name: str, dtype: DType, shape: tuple[int, ...]) -> Array:
+    found = _drawn(rng, name, dtype, shape)
+    if shape and _MASK in name.lower() and (dtype is DType.BOOL or dtype.is_integer):
+        found[..., :1] = 1
+    return found
+
+
+def _drawn(rng: np.random.Generator, name: str, dtype: DType, shape: tuple[int, ...]) -> Array:
     if dtype is DType.BOOL:
         return rng.integers(0, 2, shape).astype(np.bool_)
     if dtype is DType.STRING:

@@ -86,7 +86,7 @@ def list_command(
 @rules_app.command("check")
 @guarded
 def check_command(paths: PathsArgument = None, json: JsonOption = False, debug: DebugOption = False) -> None:
-    """Check rule texts: syntax, names, types, overlaps, whether they can end.
+    """Check rule texts: syntax, names, operators with their inputs and attributes.
 
     Ends with exit code 1 when there are errors; warnings alone are no fault.
 

@@ -12,6 +12,8 @@ import pytest
 from onnx import TensorProto, helper, save
 
 from gerules.backend.om import read_om, write_om
+from gerules.cli.feeds import make_feeds
+from gerules.ir import DType, TensorType
 from tests.cli.conftest import Run
 
 
@@ -152,3 +154,17 @@ def test_onnxruntime_judges_graph_texts_too(
     assert run("compile", stem, "-o", out, "--dim", "N=2").exit_code == 0
     check = run_json("run", out, "--check", stem, "--against", "onnxruntime")["check"]
     assert check["ok"] and check["outputs"]
+
+
+def test_made_up_masks_let_every_row_see_something() -> None:
+    types = {
+        "attention_mask": TensorType(DType.I64, (4, 64)),
+        "keep_mask": TensorType(DType.BOOL, (4, 1, 64)),
+        "mask_of_one": TensorType(DType.I64, ()),
+        "ids": TensorType(DType.I64, (4, 64)),
+    }
+    feeds = make_feeds(types, {}, 0)
+    for name in ("attention_mask", "keep_mask"):
+        array = np.asarray(feeds[name])
+        assert (array[..., 0] == 1).all() and set(np.unique(array)) == {0, 1}
+    assert (np.asarray(feeds["ids"])[:, 0] != 1).any()
