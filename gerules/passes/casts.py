@@ -103,6 +103,10 @@ class _GraphConversion:
         if node.op in _AS_IT_IS:
             self.put(node, [self.now(value) for value in node.inputs], None)
             return
+        if self.packs(node):
+            self.shared.report.reasons[node.id] = "it packs tensors, or unpacks them"
+            self.keep(node)
+            return
         if wants_low or self.shared.mode == "allow_fp32_to_fp16":
             if not wants_low and self.shared.is_supported(node, self.types(node.inputs), self.outputs(node)):
                 self.keep(node)
@@ -111,6 +115,11 @@ class _GraphConversion:
                 return
             self.shared.report.reasons[node.id] = "nothing on the device takes it in float16"
         self.keep(node)
+
+    def packs(self, node: Node) -> bool:
+        """Whether a node has to do with sequences, optionals or maps: what is in them keeps its type."""
+        values = (*node.inputs, *node.outputs)
+        return any(value is not None and not isinstance(self.old[value], TensorType) for value in values)
 
     def follows(self, node: Node) -> bool:
         """Whether all predecessors that compute in floating point do so in float16."""

@@ -309,3 +309,34 @@ def test_modes_keep_the_meaning_nearly(text: str, mode: str) -> None:
         assert one.dtype == two.dtype
         if np.abs(one).max() < 100:
             np.testing.assert_allclose(two, one, rtol=0.05, atol=0.5)
+
+
+def test_what_sequences_and_optionals_hold_keeps_its_type() -> None:
+    graph, report = converted(
+        """
+graph g:
+    opset 18
+    input x: f32[2, 4]
+    w: const f32[4, 4] = random(1)
+    zero: const i64[] = 0
+    m: f32[2, 4] = MatMul(x, w)
+    s: seq(f32[2, 4]) = SequenceConstruct(m, m)
+    c: f32[4, 4] = ConcatFromSequence(s, axis=0)
+    n: f32[4, 4] = MatMul(c, w)
+    t = SplitToSequence(n, axis=0)
+    e = SequenceAt(t, zero)
+    p: optional(f32[2, 4]) = Optional(m)
+    q: f32[2, 4] = OptionalGetElement(p)
+    y: f32[2, 4] = Abs(q)
+    return y, e
+""",
+        "force_fp16",
+    )
+    assert dtypes(graph, "m", "n", "y") == ["f16", "f16", "f32"]
+    assert dtypes(graph, "c", "e", "q") == ["f32", "f32", "f32"]
+    packing = ("SequenceConstruct", "ConcatFromSequence", "SplitToSequence", "Optional", "OptionalGetElement")
+    for node in graph.nodes.values():
+        if node.op in packing:
+            tensors = [graph.type_of(value) for value in (*node.inputs, *node.outputs) if value is not None]
+            assert "f16" not in " ".join(map(str, tensors)), node.op
+            assert report.reasons[node.id] == "it packs tensors, or unpacks them"
