@@ -10,6 +10,7 @@ from gerules.engine.apply import Applier
 from gerules.engine.binding import Match, StepLimitError
 from gerules.engine.index import CONST, Feature
 from gerules.engine.program import Program
+from gerules.engine.reasons import called
 from gerules.engine.session import Session
 from gerules.engine.trace import RuleCount
 from gerules.engine.witness import Refusal, Sighting, WatchedMatch, When, Witness
@@ -133,10 +134,10 @@ def sighting(
     """Return what the attempt that `m` has just made came to."""
     name, phase = program.rule.name.name, session.options.phase
     matched = tuple(dict.fromkeys(item.id for item in m.matched))
-    n_steps = len(program.rule.steps)
+    n_steps, label = len(program.rule.steps), called(node, session.site.values)
     if m.is_fit:
         return Sighting(
-            name, phase, path, node, when, "fits", len(matched), n_steps, None, "", matched=matched
+            name, phase, path, node, when, "fits", len(matched), n_steps, None, "", "", "", matched, label
         )
     refusal = m.refusal
     if refusal is not None:
@@ -151,14 +152,14 @@ def sighting(
         passed = min(refusal.place, n_steps + len(program.rule.gates))
         return Sighting(
             name, phase, path, node, when, refusal.stage, len(matched), passed, refusal.span,
-            reason, seen, wanted, matched,
+            reason, seen, wanted, matched, label,
         )  # fmt: skip
     found = session.diagnosis(program).explain(m)
     # A node whose operands do not fit has been taken back already; its depth still tells of it.
     n_matched = len(matched) + (m.best_depth > len(matched))
     return Sighting(
         name, phase, path, node, when, "pattern", n_matched, 0, m.best_span,
-        found.reason, found.seen, found.wanted, matched,
+        found.reason, found.seen, found.wanted, matched, label,
     )  # fmt: skip
 
 

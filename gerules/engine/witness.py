@@ -53,6 +53,8 @@ class Sighting:
     seen: str = ""
     wanted: str = ""
     matched: tuple[int, ...] = ()
+    name: str = ""
+    """What people call the node."""
 
 
 class Witness(Protocol):

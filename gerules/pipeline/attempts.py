@@ -206,10 +206,9 @@ def _attempt_of(
         # What the engine itself demands comes on top of what the rule says.
         nearness = (n_ops + at.n_steps) / (n_ops + n_steps + (outcome == "check"))
         n_matched = n_ops
-    name = at.node.name or (sources_of(at.node) or (f"%{at.node.id}",))[0]
     text = "" if at.span is None else " ".join(at.span.text.partition(' else "')[0].split())
     return Attempt(
-        at.rule, at.phase, at.graph, name, at.node.op, sources_of(at.node), outcome, n_matched, n_ops,
+        at.rule, at.phase, at.graph, at.name, at.node.op, sources_of(at.node), outcome, n_matched, n_ops,
         nearness, reason, seen, wanted, _place_of(at.span), text,
     )  # fmt: skip
 
