@@ -77,9 +77,12 @@ def make_feeds(ports: Mapping[str, ValueType], dims: Mapping[str, int], seed: in
     feeds: dict[str, Array] = {}
     for name, type in ports.items():
         if not isinstance(type, TensorType):
-            faults.add(table.INPUT_KIND, name=name, found="made up", expected=type)
+            faults.add(table.INPUT_KIND, name=name, found="made up, as only tensors can be,", expected=type)
         elif type.shape is None or type.dtype is DType.UNKNOWN:
-            faults.add(table.INPUT_SHAPE, name=name, found="made up", expected="a known rank and type")
+            faults.add(
+                table.INPUT_SHAPE, name=name, found="*, so that none can be made up,",
+                expected="a known rank and type",
+            )  # fmt: skip
         else:
             shape = tuple(dim if isinstance(dim, int) else dims.get(dim, 1) for dim in type.shape)
             if np.prod(shape, dtype=object) > _MAX_ELEMENTS:

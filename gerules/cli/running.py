@@ -22,7 +22,7 @@ from gerules.cli.progress import Steps
 from gerules.errors import table
 from gerules.ir import DType, Graph, ValueType
 from gerules.pipeline import load, make_toolchain, save, shipped_rules
-from gerules.report.comparison import RTOL_BY_DTYPE, Array, OutputDifference, compare_outputs
+from gerules.report.comparison import RTOL_BY_DTYPE, Array, OutputDifference, compare_outputs, unpack
 from gerules.report.run_report import Check
 from gerules.runtime.executor import Executor, OpTime
 from gerules.runtime.reference import evaluate
@@ -168,7 +168,7 @@ def judge(model: Path, feeds: Mapping[str, object], against: str) -> dict[str, A
 
 
 def write_outputs(outputs: Mapping[str, Array], path: Path) -> None:
-    """Write arrays as an .npz file, whole or not at all.
+    """Write arrays as an .npz file, whole or not at all; those in a sequence as `name[0]`, `name[1]`.
 
     Types that such files lack (bf16, f8, ...) are widened to f32 or i8, which loses nothing.
 
@@ -184,7 +184,7 @@ def write_outputs(outputs: Mapping[str, Array], path: Path) -> None:
 def _write_npz(file: BinaryIO, outputs: Mapping[str, Array]) -> None:
     # numpy's own writer takes names as keywords, and one of them is its own.
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, array in outputs.items():
+        for name, array in unpack(outputs).items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, _plain(array), allow_pickle=False)
 
@@ -238,7 +238,7 @@ def _run_onnxruntime(model: Path, feeds: Mapping[str, object]) -> dict[str, Arra
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise _no_judge(reason, "compare with the reference instead") from None
     names = [port.name for port in session.get_outputs()]
-    return dict(zip(names, map(np.asarray, results), strict=True))
+    return dict(zip(names, results, strict=True))
 
 
 def _no_judge(reason: str, remedy: str) -> CliError:

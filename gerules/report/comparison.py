@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -50,13 +50,26 @@ class OutputDifference:
         }
 
 
+def unpack(values: Mapping[str, object]) -> dict[str, Array]:
+    """Return the arrays of a run: those in a sequence as `name[0]`, `name[1]`; of what is absent, none."""
+    found: dict[str, Array] = {}
+    for name, value in values.items():
+        if isinstance(value, list | tuple):
+            items = cast("Sequence[object]", value)
+            found |= unpack({f"{name}[{place}]": item for place, item in enumerate(items)})
+        elif value is not None:
+            found[name] = np.asarray(value)
+    return found
+
+
 def compare_outputs(
-    got: Mapping[str, Array], want: Mapping[str, Array], *, rtol: float
+    got: Mapping[str, object], want: Mapping[str, object], *, rtol: float
 ) -> list[OutputDifference]:
-    """Compare the outputs of two runs.
+    """Compare the outputs of two runs, sequences item by item.
 
     Outputs go together by name; by place when the names of the two sides are not the same.
     """
+    got, want = unpack(got), unpack(want)
     if set(got) == set(want):
         return [compare_arrays(name, got[name], want[name], rtol=rtol) for name in want]
     pairs = list(zip(got.items(), want.items(), strict=False))

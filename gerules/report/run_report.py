@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
 from gerules.ir import dtype_of
-from gerules.report.comparison import Array, OutputDifference
+from gerules.report.comparison import Array, OutputDifference, unpack
 from gerules.report.quantities import error_text, time_text
 from gerules.report.tables import Column, Grid
 from gerules.runtime.executor import OpTime
@@ -181,14 +181,15 @@ class RunReport:
 
 
 def describe_arrays(arrays: Mapping[str, object], source: Mapping[str, str] | str = "") -> list[ArrayRow]:
-    """Return inputs or outputs in numbers; what is no array (a sequence, nothing) by its kind alone."""
+    """Return inputs or outputs in numbers; sequences item by item, what is absent by its name alone."""
     found: list[ArrayRow] = []
-    for name, array in arrays.items():
+    for name, value in arrays.items():
         origin = source if isinstance(source, str) else source.get(name, "")
-        if isinstance(array, np.ndarray):
-            found.append(_describe(name, cast(Array, array), origin))
-        else:
-            found.append(ArrayRow(name, type(array).__name__, origin, None, None, None, 0))
+        items = unpack({name: value})
+        found += [_describe(item, array, origin) for item, array in items.items()]
+        if not items:
+            kind = "none" if value is None else "an empty sequence"
+            found.append(ArrayRow(name, kind, origin, None, None, None, 0))
     return found
 
 

@@ -168,3 +168,37 @@ def test_made_up_masks_let_every_row_see_something() -> None:
         array = np.asarray(feeds[name])
         assert (array[..., 0] == 1).all() and set(np.unique(array)) == {0, 1}
     assert (np.asarray(feeds["ids"])[:, 0] != 1).any()
+
+
+def test_sequences_are_run_compared_and_written(run: Run, tmp_path: Path) -> None:
+    model, om, out = tmp_path / "seq.onnx", tmp_path / "seq.om", tmp_path / "out.npz"
+    save(
+        helper.make_model(
+            helper.make_graph(
+                [
+                    helper.make_node("Neg", ["x"], ["n"]),
+                    helper.make_node("SequenceConstruct", ["x", "n"], ["s"]),
+                    helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0),
+                ],
+                "g",
+                [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+                [
+                    helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 3]),
+                    helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None),
+                ],
+            ),
+            opset_imports=[helper.make_opsetid("", 17)],
+            ir_version=8,
+        ),
+        model,
+    )
+    for device, precision in (("host", "fp32"), ("ascend910b", "fp16")):
+        result = run("compile", model, "-o", om, "-d", device, "--precision", precision)
+        assert result.exit_code == 0, result.output
+        for judge in ("reference", "onnxruntime"):
+            result = run("run", om, "--check", model, "--against", judge, "-o", out)
+            assert result.exit_code == 0, result.output
+            assert "s[1]" in result.stdout
+    with np.load(out) as arrays:
+        assert sorted(arrays) == ["s[0]", "s[1]", "y"]
+        np.testing.assert_allclose(arrays["s[0]"], -arrays["s[1]"], rtol=1e-2)

@@ -168,3 +168,14 @@ def test_stages_share_constants_and_read_back(tmp_path: Path) -> None:
     assert (tmp_path / CONSTANTS).stat().st_size == 100 * 100 * 4
     for path in paths:
         assert print_graph(load_graph_text(path)) == print_graph(graph)
+
+
+def test_sequences_are_compared_and_described_item_by_item() -> None:
+    one, two = np.ones((2, 3), np.float32), np.zeros(4, np.int64)
+    assert all(item.is_close for item in compare_outputs({"s": [one, two]}, {"s": [one, two]}, rtol=0))
+    assert [item.is_close for item in compare_outputs({"s": [one, two]}, {"s": [one, two + 1]}, rtol=0)] == [
+        True, False,
+    ]  # fmt: skip
+    assert not all(item.is_close for item in compare_outputs({"s": [one]}, {"s": [one, one]}, rtol=0))
+    assert [row.name for row in describe_arrays({"s": [one, [two]]})] == ["s[0]", "s[1][0]"]
+    assert [row.type for row in describe_arrays({"s": [], "o": None})] == ["an empty sequence", "none"]
