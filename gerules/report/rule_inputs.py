@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from gerules.dsl.book import RuleBook
 from gerules.dsl.expr import Scope, evaluate, view_of
+from gerules.dsl.functions_shape import dtype_limits
 from gerules.dsl.syntax import DimName, DimSize, GivenAttr, GivenValue, RuleTest, TypePattern
 from gerules.dsl.values import Value
 from gerules.engine.candidate import Infer, Refused
@@ -25,6 +27,10 @@ Array = npt.NDArray[np.generic]
 _PICTURE_AXES: Final = (2, 3)
 """What a mean over a picture, or the Squeeze after it, works on when the pattern does not say."""
 
+
+MAX_ELEMENTS: Final = 1 << 22
+MAX_RANK: Final = 32
+"""Largest input of a test: the reference computes it without haste, and numpy 1 has no more axes."""
 
 SIZE_OF_NAMED_DIM: Final = 2
 """What a dimension that a test gives by name is when running; while matching it is not known."""
@@ -107,13 +113,35 @@ class TestGraph:
         return self.editor.add_input(TensorType(dtype, dims, Format[format]), called)
 
     def random(self, dtype: DType, shape: tuple[int, ...], low: float | None, high: float | None) -> Array:
-        """Return random numbers within the bounds of a test, or the usual ones."""
+        """Return random numbers within the bounds of a test, or the usual ones.
+
+        Raises:
+            Unbuildable: a shape beyond what tests are for, bounds that hold nothing, a type without numbers.
+        """
+        if math.prod(shape) > MAX_ELEMENTS or len(shape) > MAX_RANK:
+            raise Unbuildable(
+                f"an input of {len(shape)} axes and {math.prod(shape)} elements is too large for a test; "
+                f"at most {MAX_RANK} and {MAX_ELEMENTS} are made"
+            )
+        if not (dtype is DType.BOOL or dtype.is_integer or dtype.is_float):
+            raise Unbuildable(f"there are no random numbers of type {dtype}")
+        if low is not None and high is not None and low > high:
+            raise Unbuildable(f"no number is in {low:g} .. {high:g}")
         if dtype is DType.BOOL:
             return np.asarray(self._random.integers(0, 2, shape), np.bool_)
         if dtype.is_integer:
-            first, last = (0 if low is None else int(low)), (9 if high is None else int(high))
-            return np.asarray(self._random.integers(first, last + 1, shape)).astype(dtype.numpy)
-        least, most = (-2.0 if low is None else low), (2.0 if high is None else high)
+            bottom, top = map(int, dtype_limits(dtype))
+            first = max(0 if low is None else math.ceil(low), bottom)
+            last = min(9 if high is None else math.floor(high), top)
+            if first > last:
+                raise Unbuildable(f"no {dtype} is in {low:g} .. {high:g}")
+            kind = np.uint64 if first >= 0 else np.int64
+            drawn = self._random.integers(first, last, shape, kind, endpoint=True)
+            return np.asarray(drawn).astype(dtype.numpy)
+        smallest, largest = dtype_limits(dtype)
+        least, most = max(-2.0 if low is None else low, smallest), min(2.0 if high is None else high, largest)
+        if not math.isfinite(most - least):
+            raise Unbuildable(f"{least:g} .. {most:g} is too wide to draw from")
         return np.asarray(self._random.uniform(least, most, shape)).astype(dtype.numpy)
 
     def attr_given(self, name: str) -> Value:

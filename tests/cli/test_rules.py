@@ -142,3 +142,45 @@ def test_shipped_files_can_be_given_too(run_json: Callable[..., Any]) -> None:
     path = rules_folder() / "fusion" / "conv.ger"
     found = run_json("rules", "check", path)
     assert [Path(name).name for name in found["files"]] == ["conv.ger"] and found["n_rules"] > 3
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("f32[1000000, 1000000]", "too large for a test"),
+        ("f32[50000, 50000]", "too large for a test"),
+        ("f32[" + "1, " * 99 + "1]", "too large for a test"),
+        ("f32[999999999999999999999]", "too large for a test"),
+        ("f32[2] in 5 .. 1", "no number is in 5 .. 1"),
+        ("i8[2] in 500 .. 1000", "no i8 is in 500 .. 1000"),
+        ("i32[2] in 0.2 .. 0.7", "no i32 is in 0.2 .. 0.7"),
+        ("f64[2] in -1.7e308 .. 1.7e308", "too wide"),
+        ("string[2]", "no random numbers of type string"),
+        ("c64[2]", "no random numbers of type c64"),
+    ],
+)
+def test_inputs_that_no_test_can_have_are_failures_with_a_reason(
+    run: Run, tmp_path: Path, given: str, reason: str
+) -> None:
+    path = tmp_path / "r.ger"
+    path.write_text(
+        f"rule r in a: Identity(Identity(x)) => Identity(x)\n    test:\n        x: {given}\n",
+        encoding="utf-8",
+    )
+    result = run("rules", "test", path)
+    assert result.exit_code == 3, result.output
+    assert reason in result.stdout
+
+
+def test_numbers_of_tests_stay_within_their_type(run: Run, tmp_path: Path) -> None:
+    kinds = (
+        "i8[9] in -1000 .. 1000",
+        "f16[9] in -1e30 .. 1e30",
+        "u64[9] in 0 .. 18446744073709551615",
+        "u8[0]",
+    )
+    tests = "".join(f'    test "{at}":\n        x: {kind}\n' for at, kind in enumerate(kinds))
+    path = tmp_path / "r.ger"
+    path.write_text(f"rule r in a: Identity(Identity(x)) => Identity(x)\n{tests}", encoding="utf-8")
+    result = run("rules", "test", path)
+    assert result.exit_code == 0, result.output
