@@ -27,6 +27,9 @@ def check_formats(graph: Graph, device: Device) -> list[str]:
         name = f"{node.op} {node.name or node.id}"
         if node.op == "ge::TransData":
             found += [f"{name}: {fault}" for fault in _transdata_faults(graph, node)]
+        elif "body" in node.bodies:
+            # A region that rules made one operator is as many kernels as its body has.
+            found += [f"{name}: {fault}" for fault in _border_faults(graph, node)]
         else:
             fault = _node_fault(graph, node, device)
             found += [f"{name}: {fault}"] if fault else []
@@ -36,6 +39,17 @@ def check_formats(graph: Graph, device: Device) -> list[str]:
                 if _format(graph.type_of(outer)) is not _format(body.graph.type_of(inner)):
                     found.append(f"{name} captures a value in another format")
     return found
+
+
+def _border_faults(graph: Graph, node: Node) -> list[str]:
+    inner = node.bodies["body"].graph
+    given = zip(node.inputs, inner.inputs, strict=False)
+    made = zip(node.outputs, inner.outputs, strict=False)
+    return [
+        f"{graph.values[outside].name} has another format inside"
+        for outside, inside in (*given, *made)
+        if outside is not None and _format(graph.type_of(outside)) is not _format(inner.type_of(inside))
+    ]
 
 
 def _transdata_faults(graph: Graph, node: Node) -> list[str]:

@@ -16,7 +16,7 @@ FP32_RTOL = 1e-4
 FP16_RTOL = 2e-2
 
 FP16_RTOL_OF = {"filled_resnet50": 5e-2}
-"""Measured 2.9e-2: its largest logits are about 20, and softmax makes 3 % of an error of 0.03 in one of them."""
+"""Measured 2.9e-2: its largest logits are about 20, and softmax makes 3 % of an error of 0.03 in one."""
 
 
 @pytest.mark.parametrize("name", zoo.NAMES)
@@ -40,5 +40,4 @@ def test_a_compiled_model_equals_the_original(
     model.save(out)
     got = load_om(out).run(feeds, poison=True)
     assert got.keys() == want.keys()
-    for key in want:
-        assert_close(got[key], want[key], FP16_RTOL_OF.get(name, rtol) if precision == "fp16" else rtol)
+    assert_close(got, want, FP16_RTOL_OF.get(name, rtol) if precision == "fp16" else rtol)
