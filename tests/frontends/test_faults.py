@@ -271,3 +271,28 @@ def test_sparse_initializers_become_dense() -> None:
     for dims in ([2, 2], [1 << 20, 1 << 20]):
         model.graph.sparse_initializer[0].dims[:] = dims
         assert only_fault(model).code.code == "E10023"
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        ("float[3]", "f32[2, 3] where the input is f32[3]"),
+        ("float[2, 4]", "f32[2, 3] where the input is f32[2, 4]"),
+        ("double[2, 3]", "f32[2, 3] where the input is f64[2, 3]"),
+        ("seq(float[2, 3])", "f32[2, 3] where the input is seq(f32[2, 3])"),
+        ("float[2, 3]", ""),
+        ("float[N, 3]", ""),
+        ("float[]", ""),  # of unknown rank
+    ],
+)
+def test_a_default_fits_its_input(declared: str, reason: str) -> None:
+    model = model_of(
+        f"g (float[2, 3] x, {declared} w) => (float[2, 3] y) <float[2, 3] w = {{1, 2, 3, 4, 5, 6}}> "
+        "{ y = Relu(x) }"
+    )
+    if not reason:
+        assert load_onnx(model).defaults
+        return
+    fault = only_fault(model)
+    assert fault.code.code == "E10023"
+    assert reason in fault.message

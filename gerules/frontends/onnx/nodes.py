@@ -15,7 +15,20 @@ from gerules.frontends.onnx.order import sort_nodes
 from gerules.frontends.onnx.scope import Build, Scope
 from gerules.frontends.onnx.tensors import Tensors
 from gerules.frontends.onnx.value_types import ValueTypes
-from gerules.ir import NO_ATTRS, NO_BODIES, UNKNOWN, Attr, Body, Const, Node, Origin, Value, ValueType
+from gerules.ir import (
+    NO_ATTRS,
+    NO_BODIES,
+    UNKNOWN,
+    Attr,
+    Body,
+    Const,
+    DType,
+    Node,
+    Origin,
+    TensorType,
+    Value,
+    ValueType,
+)
 from gerules.ops.registry import split_op
 
 DEEPEST: Final = 48
@@ -123,10 +136,14 @@ class GraphReader:
                 continue
             if name in names:
                 self.findings.add(table.DUPLICATE_TENSOR, place=place, name=name)
-            made = names[name] = build.add_value(prefix + name, self.types.read(entry, place))
+            declared = self.types.read(entry, place)
+            made = names[name] = build.add_value(prefix + name, declared)
             build.inputs.append(made)
             if const is not None:
                 del consts[name]
+                if not _can_be(const.type, declared):
+                    reason = f"its data is {const.type} where the input is {declared}"
+                    self.findings.add(table.BAD_TENSOR, place=place, name=name, reason=reason)
                 build.defaults[made] = const
         for name, const in consts.items():
             if name in names:
@@ -364,3 +381,17 @@ def place_of(proto: NodeProto, op: str, scope: Scope) -> str:
 def normal_domain(domain: str) -> str:
     """Return the domain as graphs write it: the ONNX domain is `""`."""
     return "" if domain == "ai.onnx" else text_of(domain)
+
+
+def _can_be(type: TensorType, declared: ValueType) -> bool:
+    """Whether data of a type may stand where another is declared, in which dimensions may be open."""
+    if not isinstance(declared, TensorType):
+        return False
+    if declared.dtype not in (type.dtype, DType.UNKNOWN):
+        return False
+    if declared.shape is None or type.shape is None:
+        return True
+    return len(declared.shape) == len(type.shape) and all(
+        not isinstance(want, int) or want == have
+        for want, have in zip(declared.shape, type.shape, strict=True)
+    )
