@@ -667,7 +667,7 @@ BODY_GIVES_TOO_LITTLE: Final = ErrorCode(
     "check the model",
 )
 NO_ARENA: Final = ErrorCode(
-    "E70007", "no-arena", "the model needs {size_bytes} bytes of memory; {limit_bytes} are allowed",
+    "E70007", "no-arena", "the model needs {size_bytes} bytes of memory; {reason}",
     "The arena of a model is allocated in one piece when the model is loaded.",
     "free memory, raise the limit, or compile for smaller shapes",
 )

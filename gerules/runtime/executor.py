@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -219,12 +220,27 @@ def load_om(source: str | Path | bytes, *, limit_bytes: int = ARENA_LIMIT_BYTES)
 def _allocate(
     size_bytes: int, placed: PlacedGraph, limit_bytes: int
 ) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    machine_bytes = _machine_bytes()
     if not 0 <= size_bytes <= limit_bytes:
-        raise RunError(table.NO_ARENA, size_bytes=size_bytes, limit_bytes=limit_bytes)
+        reason = f"{limit_bytes} are allowed"
+    elif machine_bytes is not None and size_bytes > machine_bytes:
+        # The system would promise them, and end the process once they are used.
+        reason = f"this machine has {machine_bytes}"
+    else:
+        try:
+            return np.zeros(size_bytes, np.uint8)
+        except (MemoryError, ValueError, OverflowError):
+            reason = "the system does not give them"
+    raise RunError(table.NO_ARENA, size_bytes=size_bytes, reason=reason)
+
+
+def _machine_bytes() -> int | None:
+    """Return the size of the machine's memory, or None where the system does not tell."""
     try:
-        return np.zeros(size_bytes, np.uint8)
-    except (MemoryError, ValueError, OverflowError):
-        raise RunError(table.NO_ARENA, size_bytes=size_bytes, limit_bytes=limit_bytes) from None
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+    return found if found > 0 else None
 
 
 def _interface(graph: Graph, model: OmModel) -> Interface:

@@ -175,6 +175,15 @@ def test_an_arena_beyond_the_limit_is_refused() -> None:
     with pytest.raises(RunError) as caught:
         Executor(replace(MODEL, memory_size_bytes=1 << 50))
     assert caught.value.code == "E70007"
+    assert f"{1 << 36} are allowed" in str(caught.value)
+
+
+def test_an_arena_beyond_the_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1024}.__getitem__)
+    Executor(MODEL)
+    with pytest.raises(RunError, match="this machine has 4194304") as caught:
+        Executor(replace(MODEL, memory_size_bytes=4194305))
+    assert caught.value.code == "E70007"
 
 
 def test_every_fault_is_told_at_once() -> None:
