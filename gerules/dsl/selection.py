@@ -84,7 +84,8 @@ def select_rules(
     """Say which rules of a book are on.
 
     Raises:
-        RuleError: E40120 for each switch or profile that names nothing, with the nearest name; E40110 for
+        RuleError: E40120 for each switch or profile that names nothing, with the nearest name; E40122 for
+            each that the caller switches on and off; E40110 for
             a constant or a setting without a value.
     """
     faults = Faults()
@@ -92,6 +93,9 @@ def select_rules(
     for switch in (*environment.enable, *environment.disable):
         if not is_switch(book, switch):
             faults.add(table.UNKNOWN_SWITCH, name=switch, notes=suggest(switch, switch_names(book)))
+    for switch in dict.fromkeys(environment.enable):
+        if switch in environment.disable:
+            faults.add(table.BOTH_SWITCHED, name=switch)
     for name in environment.params:
         if name not in book.params and name not in setting_names(book):
             faults.add(table.UNKNOWN_SWITCH, name=f"${name}", notes=suggest(name, book.params))
@@ -253,26 +257,29 @@ def _why_off(
 
 def _switched(rule: Rule, layer: _Layer, reason: str | None) -> str | None:
     """Why a rule is off after a layer of switches; where none names it, `reason` stays, why it was before."""
-    strongest = 0
+    strongest = _UNNAMED
     enable, disable = layer
     for names, is_on in ((enable, True), (disable, False)):
         for name in names:
             weight = _weight(rule, name)
-            if weight and weight >= strongest:
+            if weight != _UNNAMED and weight >= strongest:
                 strongest = weight
                 reason = None if is_on else f"it is disabled by the name {name}"
     return reason
 
 
-def _weight(rule: Rule, name: str) -> int:
-    """How closely a switch names a rule: 4 itself, 3 an alias, 2 its set, 1 `all`, 0 not at all."""
+_UNNAMED: Final = (0, 0)
+
+
+def _weight(rule: Rule, name: str) -> tuple[int, int]:
+    """How closely a switch names a rule: 4 itself, 3 an alias, 2 its set (`a.b` before `a`), 1 `all`."""
     if name == rule.name.name:
-        return 4
+        return 4, 0
     if name in rule.aliases:
-        return 3
+        return 3, 0
     if _is_in(rule.ruleset, name):
-        return 2
-    return 1 if name == ALL else 0
+        return 2, name.count(".")
+    return (1, 0) if name == ALL else _UNNAMED
 
 
 def _is_in(ruleset: str, name: str) -> bool:

@@ -792,6 +792,11 @@ UNKNOWN_SWITCH: Final = ErrorCode(
     "What switches a rule on or off names it, its set, an alias, or `all`.",
     "correct the name",
 )
+BOTH_SWITCHED: Final = ErrorCode(
+    "E40122", "both-switched", "{name} is switched on and off",
+    "One name cannot be in the lists of what to enable and of what to disable; which of them counts is a guess.",
+    "leave it out of one of the two",
+)
 NO_VALUE: Final = ErrorCode(
     "E40110", "no-value", "`{text}` has no value: {reason}",
     "An expression of a rule asks for something that does not exist: an index outside, a wrong type, a division by zero.",

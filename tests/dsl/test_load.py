@@ -195,7 +195,8 @@ def test_switches() -> None:
     assert names(book, Environment(disable=["PassA"])) == {"b"}
     assert names(book, Environment(disable=["all"], enable=["b"])) == {"b"}
     assert names(book, Environment(disable=["s"], enable=["b"])) == {"b"}
-    assert names(book, Environment(enable=["s.one"], disable=["s.one"])) == set()
+    assert names(book, Environment(disable=["s"], enable=["s.one"], params={"LIMIT": 6})) == {"a", "b"}
+    assert names(book, Environment(disable=["s.one"], enable=["s"], params={"LIMIT": 6})) == {"c"}
     assert names(book, Environment(profile="base", enable=["PassA"])) == {"a", "c"}
 
 
@@ -207,6 +208,12 @@ def test_what_is_off_says_why() -> None:
     assert off["d"] == "the set off is off by default"
     assert "inexact" in select_rules(book, Environment(profile="strict")).off["b"]
     assert "opset" in select_rules(book, Environment(enable=["d"], opset=9)).off["d"]
+
+
+def test_a_name_switched_on_and_off_is_a_fault() -> None:
+    with pytest.raises(RuleError, match=r"s\.one is switched on and off") as caught:
+        select_rules(load(SWITCHES), Environment(enable=["s.one", "a", "s.one"], disable=["all", "s.one"]))
+    assert [item.code.code for item in caught.value.diagnostics] == ["E40122"]
 
 
 def test_unknown_switches_are_faults() -> None:
