@@ -23,6 +23,7 @@ from gerules.cli.options import (
     read_shapes,
 )
 from gerules.cli.output import show_json, show_text
+from gerules.errors.printable import printable_line
 
 
 @guarded
@@ -86,5 +87,5 @@ def show_command(
     if json:
         show_json(summarize(model) | ({} if output is None else {"written": str(output)}))
     elif output is None:
-        lines = [f"# {fact}" for fact in model.facts]
+        lines = [f"# {printable_line(fact)}" for fact in model.facts]
         show_text("\n".join([*lines, print_graph(model.graph, marks=model.marks)]))

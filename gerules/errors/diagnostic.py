@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from gerules.errors.printable import printable, printable_columns, printable_line
 from gerules.errors.table import ErrorCode
 
 Severity = Literal["error", "warning"]
@@ -184,18 +185,18 @@ def render(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def _render_one(item: Diagnostic) -> str:
-    lines = [f"{item.severity}[{item.code.code}]: {item.message}"]
+    lines = [f"{item.severity}[{item.code.code}]: {printable(item.message)}"]
     gutter = 1
     if item.span is not None:
         line, _ = item.span.source.line_column(item.span.start)
         gutter = len(str(line))
         lines += _excerpt(item.span, gutter)
     elif item.place:
-        lines.append(f" --> {item.place}")
+        lines.append(f" --> {printable_line(item.place)}")
     pad = " " * gutter
-    lines += [f"{pad}= note: {note}" for note in item.notes]
+    lines += [f"{pad}= note: {printable(note)}" for note in item.notes]
     if item.hint:
-        lines.append(f"{pad}= hint: {item.hint}")
+        lines.append(f"{pad}= hint: {printable(item.hint)}")
     return "\n".join(lines)
 
 
@@ -211,9 +212,9 @@ def _excerpt(span: Span, gutter: int) -> list[str]:
     width = max(1, min(span.end - span.start, len(shown) - start))
     pad = " " * gutter
     return [
-        f"{pad}--> {span}",
+        f"{pad}--> {printable_line(str(span))}",
         f"{pad} |",
-        f"{number} | {shown}",
+        f"{number} | {printable_columns(shown)}",
         f"{pad} | {lead}{'^' * width}",
     ]
 

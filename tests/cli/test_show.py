@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper, save
 
 import gerules
 from gerules.frontends import load_graph_text
@@ -150,3 +151,32 @@ def test_text_is_not_written_under_the_ending_of_a_model(run: Run, stem: Path, t
         result = run(command, *name, stem, "-o", tmp_path / f"out{ending}")
         assert result.exit_code == 1 and "E10003" in result.stderr, (command, ending)
         assert not (tmp_path / f"out{ending}").exists()
+
+
+def test_names_do_not_steer_the_terminal(run: Run, tmp_path: Path) -> None:
+    name = "x\x1b[31m\r\u202ey"
+    model, om = tmp_path / "evil.onnx", tmp_path / "evil.om"
+    save(
+        helper.make_model(
+            helper.make_graph(
+                [helper.make_node("Relu", [name], ["y"])],
+                f"g{name}",
+                [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])],
+                [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+            ),
+            opset_imports=[helper.make_opsetid("", 17)],
+            ir_version=8,
+        ),
+        model,
+    )
+    for command in (
+        ("compile", model, "-o", om),
+        ("show", om),
+        ("show", model),
+        ("run", om, "--check", model),
+        ("compile", model, "-o", om, "--input-shape", "x=1"),
+        ("phase", "fusion", model),
+    ):
+        result = run(*command)
+        assert result.exit_code in (0, 1)
+        assert "\x1b" not in result.output and "\r" not in result.output, command
