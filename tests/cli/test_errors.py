@@ -239,7 +239,7 @@ def test_our_own_fault_is_a_code_and_debug_shows_where(
     def broken(*_: object, **__: object) -> None:
         raise KeyError("a slip of ours")
 
-    monkeypatch.setattr("gerules.cli.models.load", broken)
+    monkeypatch.setattr("gerules.pipeline.load", broken)
     result = run("show", model)
     assert result.exit_code == 1
     assert codes(result.stderr) == ["E90001"] and "Traceback" not in result.stderr
