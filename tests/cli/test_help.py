@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from itertools import pairwise
-from time import perf_counter
 
 import pytest
 
@@ -87,16 +86,11 @@ def test_a_wrong_command_is_usage_with_the_nearest_name(run: Run) -> None:
     assert "Did you mean 'compile'?" in result.output
 
 
-def test_help_loads_nothing_heavy_and_is_quick() -> None:
+def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys\nfrom gerules.cli.app import main\nmain(['--help'])\n"
         "heavy = {'numpy', 'onnx', 'lark', 'networkx', 'pydantic', 'google.protobuf', 'gerules.pipeline'}\n"
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
     )
-    best = 9.9
-    for _ in range(3):
-        started = perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        best = min(best, perf_counter() - started)
-        assert done.returncode == 0, done.stderr
-    assert best < 1.0  # measured: 0.2 s; the bound leaves room for a busy machine
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

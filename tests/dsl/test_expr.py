@@ -226,10 +226,10 @@ def test_arrays_agree_with_numpy(text: str, want: object) -> None:
     ],
 )  # fmt: skip
 def test_what_has_no_value_is_a_fault_with_a_place(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(RuleError) as caught:
         value(text)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 5
     (fault,) = caught.value.diagnostics
     assert fault.code.code == "E40110"
     assert fault.span is not None and fault.span.text

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from collections.abc import Callable
+from time import process_time
 from types import SimpleNamespace
 
 import numpy as np
@@ -57,6 +58,16 @@ def same(before, after, feeds):
         np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-6)
 
 
+def cpu_s(work: Callable[[], object]) -> float:
+    """Processor seconds, the best of three: other work on the machine does not count."""
+    best = 1e9
+    for _ in range(3):
+        started = process_time()
+        work()
+        best = min(best, process_time() - started)
+    return best
+
+
 class TestSeveralRoots:
     @pytest.mark.parametrize("n", [3, 4, 8])
     def test_triples_of_one_input(self, n):
@@ -73,12 +84,11 @@ class TestSeveralRoots:
         attempts, took = {}, {}
         for n in (100, 800):
             graph = projections(n)
-            started = perf_counter()
             _, trace = run(text, graph)
-            took[n] = perf_counter() - started
             attempts[n] = trace.rules["qkv"].matches
+            took[n] = cpu_s(lambda graph=graph: run(text, graph))
         assert attempts[800] < 10 * attempts[100]
-        assert took[800] < 16 * took[100]
+        assert took[800] < 24 * took[100]
 
     def test_two_roots_found_through_an_inner_value(self):
         text = """
@@ -158,10 +168,8 @@ define ge::AllReduce(x, comm = "world") -> y:
         took = {}
         for n in (100, 800):
             graph = projections(n)
-            started = perf_counter()
-            run(text, graph, cost=price)
-            took[n] = perf_counter() - started
-        assert took[800] < 16 * took[100]
+            took[n] = cpu_s(lambda graph=graph: run(text, graph, cost=price))
+        assert took[800] < 24 * took[100]
 
 
 CHAIN = """
@@ -225,10 +233,8 @@ class TestChains:
             for _ in range(n):
                 y = m.op("Relu", y)
             graph = m.graph(y)
-            started = perf_counter()
-            run(text, graph)
-            took[n] = perf_counter() - started
-        assert took[4000] < 24 * took[500]
+            took[n] = cpu_s(lambda graph=graph: run(text, graph))
+        assert took[4000] < 32 * took[500]  # 64 times, were it quadratic
 
 
 SHARE = """
