@@ -88,7 +88,7 @@ class TestSeveralRoots:
             attempts[n] = trace.rules["qkv"].matches
             took[n] = cpu_s(lambda graph=graph: run(text, graph))
         assert attempts[800] < 10 * attempts[100]
-        assert took[800] < 24 * took[100]
+        assert took[800] < 16 * took[100]
 
     def test_two_roots_found_through_an_inner_value(self):
         text = """
@@ -169,7 +169,7 @@ define ge::AllReduce(x, comm = "world") -> y:
         for n in (100, 800):
             graph = projections(n)
             took[n] = cpu_s(lambda graph=graph: run(text, graph, cost=price))
-        assert took[800] < 24 * took[100]
+        assert took[800] < 16 * took[100]
 
 
 CHAIN = """
@@ -234,7 +234,7 @@ class TestChains:
                 y = m.op("Relu", y)
             graph = m.graph(y)
             took[n] = cpu_s(lambda graph=graph: run(text, graph))
-        assert took[4000] < 32 * took[500]  # 64 times, were it quadratic
+        assert took[4000] < 24 * took[500]
 
 
 SHARE = """

@@ -55,7 +55,7 @@ def test_mutated_files_never_break_the_reader(seed: int) -> None:
         except GerulesError as fault:
             n_refused += 1
             assert str(fault)
-        assert time.process_time() - start < 20
+        assert time.process_time() - start < 5
     assert 0 < n_refused < 150
 
 

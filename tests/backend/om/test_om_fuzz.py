@@ -74,7 +74,7 @@ def read_many(files: list[bytes]) -> int:
     for data in files:
         started = time.process_time()
         n_read += read_all(data) is not None
-        assert time.process_time() - started < 20
+        assert time.process_time() - started < 5
     return n_read
 
 
@@ -222,7 +222,7 @@ def test_nesting(depth: int) -> None:
     definition += length_delimited(7, length_delimited(1, b"g"))
     started = time.process_time()
     model = read_all(model_file(definition))
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 2
     assert (model is not None) == (depth <= 30)
 
 
