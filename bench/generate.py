@@ -261,10 +261,32 @@ def wide(n_nodes: int) -> onnx.ModelProto:
     return writer.finish(writer.node("Sum", *products), (1, WIDE_OUT))
 
 
+def branches(n_nodes: int) -> onnx.ModelProto:
+    """Branches of MatMul, Add of a bias, Relu, MatMul and Mul, all of one input, and one `Sum`.
+
+    What a layer of experts without a router is: as wide as `wide`, and with work in every branch. The Mul has
+    one factor for each column. A branch is 5 nodes. Input f32[1, 4], output f32[1, 2]. Needs six nodes.
+    """
+    if n_nodes < 6:
+        raise ValueError(f"a graph of branches needs a branch and a Sum, not {n_nodes} nodes")
+    writer = _Writer("branches", n_nodes, (1, WIDE_IN))
+    ends: list[str] = []
+    while writer.n_left > 5:
+        index = len(ends)
+        up = writer.random(f"up{index}", WIDE_IN, WIDE_IN, scale=WIDE_IN**-0.5)
+        down = writer.random(f"down{index}", WIDE_IN, WIDE_OUT, scale=0.5, offset=0.5)
+        bias = writer.random(f"bias{index}", WIDE_IN, scale=0.1)
+        scale = writer.random(f"scale{index}", WIDE_OUT, scale=0.1, offset=1.0)
+        inner = writer.node("Relu", writer.node("Add", writer.node("MatMul", "x", up), bias))
+        ends.append(writer.node("Mul", writer.node("MatMul", inner, down), scale))
+    return writer.finish(writer.node("Sum", *ends), (1, WIDE_OUT))
+
+
 MAKERS: dict[str, Callable[[int], onnx.ModelProto]] = {
     "transformer": transformer,
     "resnet": resnet,
     "noop_chain": noop_chain,
     "wide": wide,
+    "branches": branches,
 }
 """Every kind of graph, by name."""

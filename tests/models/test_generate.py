@@ -10,7 +10,7 @@ import pytest
 from bench import generate
 from tests.models.oracle import ort_outputs
 
-LEAST = {"transformer": 1, "resnet": 1, "noop_chain": 1, "wide": 2}
+LEAST = {"transformer": 1, "resnet": 1, "noop_chain": 1, "wide": 2, "branches": 6}
 MAKERS = pytest.mark.parametrize("kind", generate.MAKERS)
 
 
@@ -28,6 +28,8 @@ def run(model: onnx.ModelProto) -> np.ndarray:
 @MAKERS
 def test_sizes_are_exact_and_graphs_valid(kind: str) -> None:
     for n_nodes in {LEAST[kind], 2, 6, 7, 12, 29, 30, 31, 62, 63, 64, 126, 300}:
+        if n_nodes < LEAST[kind]:
+            continue
         model = generate.MAKERS[kind](n_nodes)
         assert len(model.graph.node) == n_nodes
         onnx.checker.check_model(model, full_check=True)
@@ -70,6 +72,13 @@ def test_wide_reads_one_input_with_different_weights() -> None:
     assert [node.op_type for node in graph.node] == ["MatMul"] * 49 + ["Sum"]
     assert {node.input[0] for node in graph.node[:-1]} == {"x"}
     assert len({weight.raw_data for weight in graph.initializer}) == 49
+
+
+def test_branches_have_work_in_each() -> None:
+    graph = generate.branches(101).graph
+    branch = ["MatMul", "Add", "Relu", "MatMul", "Mul"]
+    assert [node.op_type for node in graph.node] == branch * 20 + ["Sum"]
+    assert [node.input[0] for node in graph.node].count("x") == 20
 
 
 def test_shapes_of_blocks() -> None:
