@@ -179,6 +179,10 @@ class Applier:
         gone = tuple(node for node in region if node.id in removed)
         return Change(gone, tuple(candidate.nodes), tuple(replaced), wanted, sources)
 
+    def replaced_names(self, m: Match) -> tuple[str, ...]:
+        """Return the names of the values that a match would replace."""
+        return tuple(self._name(value) for value in self._bound(m, self._sides.replaced))
+
     # ------------------------------------------------------------ what leaves
     def _bound(self, m: Match, names: Iterable[str]) -> list[int]:
         found: dict[int, None] = {}

@@ -17,7 +17,7 @@ from gerules.engine.evaluation import Questions, RuleContext
 from gerules.engine.ranking import RulePlans, plan_rules
 from gerules.engine.rewrite import rewrite
 from gerules.engine.site import Site
-from gerules.engine.trace import Trace
+from gerules.engine.trace import Allow, Trace
 from gerules.engine.witness import Witness
 from gerules.errors import ErrorCode, Faults, table
 from gerules.ir import Graph, GraphEditor
@@ -43,8 +43,9 @@ class PhaseRunner:
         cost: CostOf | None = None,
         fuel: int | None = None,
         witness: Witness | None = None,
+        allow: Allow | None = None,
     ) -> tuple[Graph, Trace]:
-        """Run a phase over a graph; a witness is told of attempts and rewrites.
+        """Run a phase over a graph; a witness is told of attempts and rewrites, `allow` asked before each.
 
         Raises:
             RuleError: E40036 or E40037 with every condition that does not hold before or after;
@@ -64,6 +65,7 @@ class PhaseRunner:
             max_rounds=phase.max_rounds,
             fuel=fuel,
             witness=witness,
+            allow=allow,
         )
         for rule in self._named(phase.run):
             reason = self.selection.off.get(rule.name.name)

@@ -12,7 +12,7 @@ from gerules.engine.evaluation import RuleContext
 from gerules.engine.ranking import RulePlans, plan_rules
 from gerules.engine.run import run_graph
 from gerules.engine.session import Options, Session
-from gerules.engine.trace import Trace
+from gerules.engine.trace import Allow, Trace
 from gerules.engine.witness import Witness
 from gerules.ir import Graph
 from gerules.ir.collector import paused_collector
@@ -39,6 +39,7 @@ def rewrite(
     max_rounds: int | None = None,
     fuel: int | None = None,
     witness: Witness | None = None,
+    allow: Allow | None = None,
 ) -> tuple[Graph, Trace]:
     """Rewrite a graph, and the graphs inside its nodes, to a fixed point of `rules`.
 
@@ -59,6 +60,7 @@ def rewrite(
         fuel: Rewrites allowed before the rules count as not stopping; default 20 for each node, and
             100,000 at least.
         witness: Is told of attempts and rewrites; without one nothing is spent on them.
+        allow: Asked before each rewrite of a whole match, guards not yet judged; without one all may happen.
 
     Returns:
         The new graph, and what happened.
@@ -73,7 +75,7 @@ def rewrite(
     plans = rules if isinstance(rules, RulePlans) else plan_rules(rules, context or RuleContext(), then=then)
     limit = fuel if fuel is not None else max(_LEAST_FUEL, _FUEL_PER_NODE * len(graph.nodes))
     options = Options(phase, order == "outputs_first", once, max_rounds)
-    session = Session(plans, schemas, infer, cost, options, limit, witness)
+    session = Session(plans, schemas, infer, cost, options, limit, witness, allow)
     with paused_collector():
         after = run_graph(session, graph)
     session.trace.took_us = (perf_counter() - started) * 1e6

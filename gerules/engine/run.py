@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
-from gerules.engine.apply import Applier, Change
+from gerules.engine.apply import Applier, Change, sources_of
 from gerules.engine.binding import Match, Step, StepLimitError
 from gerules.engine.groups import NEIGHBOURS, climb
 from gerules.engine.index import Feature, GraphIndex
@@ -16,7 +16,7 @@ from gerules.engine.program import Program
 from gerules.engine.reasons import Untried, called, explain_untried, told_miss
 from gerules.engine.requirements import LONGEST_CHAIN, Requirement, Rung
 from gerules.engine.session import Session
-from gerules.engine.trace import Application, Partial, RuleCount
+from gerules.engine.trace import VETOED, Application, Partial, Proposal, RuleCount
 from gerules.engine.witness import Applied, Refusal, WatchedMatch
 from gerules.engine.worklist import Worklist
 from gerules.errors import Diagnostic, table
@@ -304,6 +304,8 @@ class _Run:
             return self._refuse(active, m, "the phase tries each place once")
         if options.max_rounds is not None and number >= options.max_rounds:
             return self._refuse(active, m, f"the phase stops after {options.max_rounds} rounds")
+        if self.session.allow is not None and not self.session.allow(self._proposal(active, m)):
+            return self._refuse(active, m, VETOED)
         self.touched.clear()
         change = active.applier.attempt(m, active.count, self.marks)
         if change is None:
@@ -317,6 +319,13 @@ class _Run:
             self.round[node.id] = number + 1
         self._follow(change)
         return True
+
+    def _proposal(self, active: Active, m: Match) -> Proposal:
+        key = self.editor.order_key
+        region = sorted({node.id: node for node in m.nodes}.values(), key=lambda node: key(node.id))
+        sources = dict.fromkeys(name for node in region for name in sources_of(node))
+        rule, phase = active.count.rule, self.session.options.phase
+        return Proposal(rule, phase, self.path, tuple(sources), active.applier.replaced_names(m))
 
     def _refuse(self, active: Active, m: Match, reason: str) -> bool:
         active.count.refuse(reason)

@@ -18,7 +18,7 @@ from gerules.engine.evaluation import MatchEvaluator
 from gerules.engine.program import Program
 from gerules.engine.ranking import RulePlans
 from gerules.engine.site import Site
-from gerules.engine.trace import Trace
+from gerules.engine.trace import Allow, Trace
 from gerules.engine.witness import WatchedMatch, Witness
 from gerules.errors import Diagnostic, table
 from gerules.ops import Schemas
@@ -50,6 +50,7 @@ class Session:
         options: Options,
         fuel: int,
         witness: Witness | None = None,
+        allow: Allow | None = None,
     ) -> None:
         self.plans = plans
         self.schemas = schemas
@@ -57,6 +58,7 @@ class Session:
         self.options = options
         self.trace = Trace()
         self.witness = witness
+        self.allow = allow
         self.fuel = fuel
         self.budget = fuel
         self._infer = infer

@@ -47,6 +47,23 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True)
+class Proposal:
+    """A rewrite before it is carried out; its parts are those of `Application`."""
+
+    rule: str
+    phase: str
+    graph: str
+    sources: tuple[str, ...]
+    replaced: tuple[str, ...]
+
+
+Allow = Callable[[Proposal], bool]
+"""Says whether a rewrite may be carried out."""
+
+VETOED: Final = "whoever runs the rules does not allow it here"
+
+
+@dataclass(frozen=True, slots=True)
 class Partial:
     """The attempt that came furthest: where, how many operators matched, and what then did not."""
 

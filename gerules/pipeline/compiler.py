@@ -26,7 +26,7 @@ from gerules.backend.plans import Plans, make_plans
 from gerules.backend.schedule import EngineRule, StreamOptions
 from gerules.dsl import RuleBook
 from gerules.dsl.book import suggest
-from gerules.engine.trace import Trace
+from gerules.engine.trace import Allow, Trace
 from gerules.engine.witness import Witness
 from gerules.errors import table
 from gerules.ir import Attr, Graph, Node
@@ -102,12 +102,14 @@ def compile_graph(
     options: CompileOptions,
     observe: Observe | None = None,
     witness: Witness | None = None,
+    allow: Allow | None = None,
 ) -> Compilation:
     """Compile a graph as the options say.
 
     Args:
         observe: Told of each stage as it ends.
         witness: Told of what the rules try and do.
+        allow: Asked before each rewrite; without it all that the rules want happens.
 
     Returns:
         All that the compile knows; without a partition, plans and model when `stop_after` is earlier.
@@ -137,7 +139,7 @@ def compile_graph(
     state = Compilation(tools, graph, graph)
     for name in names:
         with paused_collector():
-            report = _run_stage(state, name, options, witness)
+            report = _run_stage(state, name, options, witness, allow)
         state.graph = report.graph
         state.stages.append(report)
         if report.trace is not None:
@@ -148,11 +150,15 @@ def compile_graph(
 
 
 def _run_stage(
-    state: Compilation, name: str, options: CompileOptions, witness: Witness | None
+    state: Compilation,
+    name: str,
+    options: CompileOptions,
+    witness: Witness | None,
+    allow: Allow | None,
 ) -> StageReport:
     step = _STEPS.get(name)
     if step is None:
-        return run_rule_phase(state.tools, state.graph, name, witness)
+        return run_rule_phase(state.tools, state.graph, name, witness, allow)
     started = perf_counter()
     before = len(state.graph.nodes)
     graph, detail = step(state, options)

@@ -10,7 +10,7 @@ from gerules.dsl import RuleBook
 from gerules.dsl.book import suggest
 from gerules.dsl.declarations import Phase
 from gerules.dsl.expressions import Ident
-from gerules.engine.trace import Trace
+from gerules.engine.trace import Allow, Trace
 from gerules.engine.witness import Witness
 from gerules.errors import Source, Span, table
 from gerules.ir import Graph
@@ -48,11 +48,19 @@ def phase_names(book: RuleBook, name: str) -> tuple[str, ...]:
     raise PipelineError(table.UNKNOWN_PHASE, name=name, known=", ".join(known), notes=suggest(name, known))
 
 
-def run_rule_phase(tools: Toolchain, graph: Graph, name: str, witness: Witness | None = None) -> StageReport:
+def run_rule_phase(
+    tools: Toolchain,
+    graph: Graph,
+    name: str,
+    witness: Witness | None = None,
+    allow: Allow | None = None,
+) -> StageReport:
     """Run one phase of the book; the report holds the new graph and the trace."""
     started = perf_counter()
     phase = phase_of(tools.book, name)
-    after, trace = tools.phases.run(graph, phase, infer=tools.infer, cost=tools.costs.node, witness=witness)
+    after, trace = tools.phases.run(
+        graph, phase, infer=tools.infer, cost=tools.costs.node, witness=witness, allow=allow
+    )
     took_us = (perf_counter() - started) * 1e6
     detail = {"fusions": fusions_of(trace)}
     return StageReport(name, took_us, len(graph.nodes), len(after.nodes), detail, after, trace=trace)
