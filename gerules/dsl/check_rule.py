@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from gerules.dsl.book import suggest
 from gerules.dsl.check_expr import GATE_NAMES, Names, check_expr
-from gerules.dsl.check_ops import Operators, check_call, pattern_shape
+from gerules.dsl.check_ops import COUNTING, Operators, check_call, pattern_shape
 from gerules.dsl.expressions import Expr, Ident
 from gerules.dsl.syntax import (
     ANY,
     Alternatives,
     AnyInputs,
     BuildCall,
+    BuildEach,
     BuildFunction,
     BuildLine,
     BuildParam,
@@ -27,6 +29,7 @@ from gerules.dsl.syntax import (
     Define,
     DimName,
     DimSeq,
+    DimSize,
     FoldLine,
     GivenValue,
     ManyLines,
@@ -83,6 +86,22 @@ class Bindings:
         elif name != ANY:
             self.kinds[name] = kind
             self.spans[name] = span
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """What is known between the lines of a rewrite.
+
+    Attributes:
+        names: What earlier lines built or replaced; `lists` are those of them that are new lists.
+        pending: What later lines replace.
+        read: What some line reads; grows.
+    """
+
+    names: Collection[str]
+    lists: Collection[str]
+    pending: Collection[str]
+    read: set[str]
 
 
 class RuleChecker:
@@ -274,12 +293,13 @@ class RuleChecker:
     # ------------------------------------------------------------ rewrite
     def _rewrite(self, lines: Sequence[BuildLine], bindings: Bindings) -> None:
         new: dict[str, Span] = {}
+        lists: set[str] = set()
         read: set[str] = set()
         replaced: set[str] = set()
         targets = {target.name for line in lines for target in line.targets}
         for line in lines:
             pending = {name for name in targets if bindings.kinds.get(name) is Kind.RESULT} - replaced
-            self._build(line, bindings, {*new, *replaced}, pending, read)
+            self._build(line, bindings, _Built({*new, *replaced}, lists, pending, read))
             for target in line.targets:
                 kind = bindings.kinds.get(target.name)
                 is_group = target.name in bindings.groups
@@ -299,6 +319,9 @@ class RuleChecker:
                     replaced.add(target.name)
                 elif target.name != ANY:
                     new[target.name] = target.span
+                    if isinstance(target, RestTargets):
+                        lists.add(target.name)
+                        self._check_counted(target, line)
         if lines and not replaced:
             self._bad_name(
                 lines[0].span,
@@ -310,39 +333,50 @@ class RuleChecker:
                 self._bad_name(span, name, "it is built, but nothing uses it")
         bindings.used |= read
 
-    def _build(
-        self, line: BuildLine, bindings: Bindings, built: set[str], pending: Collection[str], read: set[str]
-    ) -> None:
+    def _check_counted(self, target: RestTargets, line: BuildLine) -> None:
+        """Record a new list of which nothing says how many values it has."""
+        attrs = line.build.attrs if isinstance(line.build, BuildCall) else ()
+        keywords = {name.name for name, _ in attrs}
+        if not isinstance(line.build, BuildEach) and keywords.isdisjoint(COUNTING):
+            reason = "nothing says how many values it has; give `split` or `num_outputs`, or use `each`"
+            self._bad_name(target.span, f"*{target.name}", reason)
+
+    def _build(self, line: BuildLine, bindings: Bindings, built: _Built) -> None:
         build = line.build
         if isinstance(build, BuildRef):
-            self._build_ref(build.name, build.span, bindings, built, pending, read)
+            self._build_ref(build, bindings, built, is_item=False)
             return
-        is_function = isinstance(build, BuildFunction)
-        stack = [(build.call if isinstance(build, BuildFunction) else build, is_function, len(line.targets))]
         has_rest_targets = any(isinstance(target, RestTargets) for target in line.targets)
+        if isinstance(build, BuildEach) and not (has_rest_targets and len(line.targets) == 1):
+            self._bad_name(build.span, "each", "it gives a list; write one `*name` on the left")
+        n_outputs = 1 if has_rest_targets else len(line.targets)
+        stack: list[tuple[BuildCall | BuildFunction | BuildEach, int, bool]] = [(build, n_outputs, False)]
         while stack:
-            call, is_new, n_outputs = stack.pop()
+            item, n_outputs, is_item = stack.pop()
+            if isinstance(item, BuildEach) and is_item:
+                self._bad_name(item.span, "each", "it stands inside another `each`")
+            is_item |= isinstance(item, BuildEach)
+            call = item if isinstance(item, BuildCall) else item.call
             has_rest = False
             for arg in call.args:
                 match arg:
-                    case BuildCall():
-                        stack.append((arg, False, 1))
-                    case BuildFunction():
-                        stack.append((arg.call, True, 1))
+                    case BuildCall() | BuildFunction() | BuildEach():
+                        has_rest |= isinstance(arg, BuildEach)
+                        stack.append((arg, 1, is_item))
                     case BuildRef():
-                        self._build_ref(arg.name, arg.span, bindings, built, pending, read)
+                        self._build_ref(arg, bindings, built, is_item=is_item)
                     case BuildRest():
                         has_rest = True
-                        self._build_rest(arg, bindings, read)
+                        self._build_rest(arg, bindings, built)
                     case BuildParam():
                         self._param(arg.name, arg.span)
                     case _:
                         pass
-            self._build_keywords(call, bindings, built, read)
+            self._build_keywords(call, bindings, built)
             if isinstance(call.op, MatchedOp):
-                self._matched_op(call.op, bindings, read)
-            elif not is_new:
-                self._build_op(call, call.op, has_rest, 1 if has_rest_targets else n_outputs)
+                self._matched_op(call.op, bindings, built.read)
+            elif not isinstance(item, BuildFunction):
+                self._build_op(call, call.op, has_rest, n_outputs)
 
     def _build_op(self, call: BuildCall, op: PlainOp, has_rest: bool, n_outputs: int) -> None:
         shape = self.operators.check_known(Ident(op.span, op.name), self.faults)
@@ -352,7 +386,7 @@ class RuleChecker:
             op.name,
             shape,
             call.span,
-            sum(1 for arg in call.args if not isinstance(arg, BuildRest)),
+            sum(1 for arg in call.args if not isinstance(arg, BuildRest | BuildEach)),
             {name.name: name.span for name, _ in call.attrs},
             n_outputs,
             self.faults,
@@ -361,13 +395,12 @@ class RuleChecker:
             is_build=True,
         )
 
-    def _build_keywords(self, call: BuildCall, bindings: Bindings, built: set[str], read: set[str]) -> None:
+    def _build_keywords(self, call: BuildCall, bindings: Bindings, built: _Built) -> None:
         for _, value in call.attrs:
-            used = self._expr(value, {*bindings.kinds, *built})
-            read |= used
+            built.read.update(self._expr(value, {*bindings.kinds, *built.names}))
         for rest in call.rests:
             if bindings.kinds.get(rest.name) is Kind.ATTRS:
-                read.add(rest.name)
+                built.read.add(rest.name)
             else:
                 self._undefined(rest, [name for name, kind in bindings.kinds.items() if kind is Kind.ATTRS])
 
@@ -378,39 +411,35 @@ class RuleChecker:
             known = [name for name, kind in bindings.kinds.items() if kind is Kind.OP]
             self._undefined(Ident(op.span, op.name), known)
 
-    def _build_ref(
-        self,
-        name: str,
-        span: Span,
-        bindings: Bindings,
-        built: set[str],
-        pending: Collection[str],
-        read: set[str],
-    ) -> None:
-        if name in built:
-            read.add(name)
-            return
+    def _build_ref(self, ref: BuildRef, bindings: Bindings, built: _Built, *, is_item: bool) -> None:
+        """Check a name that is read; `is_item`: inside `each`, where a list stands for its item."""
+        name, span = ref.name, ref.span
         kind = bindings.kinds.get(name)
-        if kind is None:
-            self._undefined(Ident(span, name), [*bindings.kinds, *built])
+        if kind is None and name not in built.names:
+            self._undefined(Ident(span, name), [*bindings.kinds, *built.names])
             return
-        read.add(name)
-        if name in pending:
+        built.read.add(name)
+        is_list = name in built.lists or (
+            name not in built.names and (name in bindings.groups or kind is Kind.LIST)
+        )
+        if name in built.pending:
             self._bad_name(span, name, "this rewrite replaces it, so its new value cannot be made from it")
-        elif name in bindings.groups or kind is Kind.LIST:
+        elif is_list and not is_item:
             self._bad_name(span, name, f"it is a group or a list of values; write `*{name}`")
+        elif name in built.names or is_list:
+            return
         elif kind in {Kind.ATTRS, Kind.OP, Kind.CHAIN, Kind.DTYPE}:
             self._bad_name(span, name, f"it is {kind.value}, not a value")
 
-    def _build_rest(self, rest: BuildRest, bindings: Bindings, read: set[str]) -> None:
+    def _build_rest(self, rest: BuildRest, bindings: Bindings, built: _Built) -> None:
         name = rest.path[0]
         kind = bindings.kinds.get(name)
-        if kind is None:
-            self._undefined(Ident(rest.span, name), bindings.kinds)
+        if kind is None and name not in built.lists:
+            self._undefined(Ident(rest.span, name), [*bindings.kinds, *built.lists])
             return
-        read.add(name)
-        is_list = len(rest.path) == 1 and (name in bindings.groups or kind in {Kind.LIST, Kind.VALUE})
-        if not is_list and not (kind is Kind.CHAIN and rest.path[1:] == ("side_inputs",)):
+        built.read.add(name)
+        is_list = name in built.lists or name in bindings.groups or kind in {Kind.LIST, Kind.VALUE}
+        if not (is_list and len(rest.path) == 1) and not (kind is Kind.CHAIN and rest.path[1:] == ("side_inputs",)):
             self._bad_name(rest.span, ".".join(rest.path), "it is no list of values")
 
     # ------------------------------------------------------------ tests
@@ -429,6 +458,7 @@ class RuleChecker:
                     self._bad_name(
                         name.span, name.name, f"it is {kind.value}; a test gives inputs of the match"
                     )
+                self._elements(item)
             else:
                 if kind not in {Kind.ATTR, Kind.ATTRS, Kind.LEAF}:
                     self._bad_name(name.span, name.name, f"it is {kind.value}, which follows from the others")
@@ -449,6 +479,16 @@ class RuleChecker:
             # Devices may come from elsewhere; only a book that declares some can know better.
             if name is not None and name.name not in known and (known or name is test.profile):
                 self._undefined(name, known)
+
+    def _elements(self, item: GivenValue) -> None:
+        """Record a list of elements that does not fill its shape."""
+        given, dims = item.elements, item.type.dims if item.type is not None else None
+        if given is None or given.kind != "list" or dims is None:
+            return
+        sizes = [dim.size for dim in dims if isinstance(dim, DimSize)]
+        if len(sizes) == len(dims) and math.prod(sizes) != len(given.values):
+            reason = f"{len(given.values)} elements do not fill the shape {sizes}"
+            self.faults.add(table.BAD_CONSTANT, span=given.span, reason=reason)
 
     # ------------------------------------------------------------ patterns and definitions
     def check_statements(self, statements: Sequence[MatchStatement], guards: Iterable[Condition]) -> Bindings:
@@ -482,7 +522,7 @@ class RuleChecker:
             if isinstance(line, FoldLine):
                 self._step(line, bindings)
                 continue
-            self._build(line, bindings, built, (), set())
+            self._build(line, bindings, _Built(built, set(), (), set()))
             for target in line.targets:
                 if isinstance(target, RestTargets) and target.name != many:
                     reason = "only the result that has a star after `->` can be many values"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from gerules.dsl.syntax import (
     Build,
     BuildArg,
     BuildCall,
+    BuildEach,
     BuildFunction,
     BuildLine,
     BuildNone,
@@ -25,6 +27,7 @@ from gerules.dsl.syntax import (
     Condition,
     Define,
     DefineParam,
+    Elements,
     FoldLine,
     Formal,
     GivenAttr,
@@ -220,6 +223,8 @@ def _build(reader: Reader, tree: Tree[Token]) -> Build:
             return BuildRef(reader.span(tree), str(kids(tree)[0]))
         case "b_function":
             return BuildFunction(reader.span(tree), _build_call(reader, need_tree(kids(tree)[0])))
+        case "b_each":
+            return BuildEach(reader.span(tree), _build_call(reader, need_tree(kids(tree)[0])))
         case _:
             return _build_call(reader, tree)
 
@@ -327,8 +332,11 @@ def _test(reader: Reader, tree: Tree[Token]) -> RuleTest:
 def _given_values(reader: Reader, tree: Tree[Token]) -> list[GivenValue]:
     *names, kind_branch = kids(tree)
     kind_tree = need_tree(kind_branch)
-    kind, low, high = None, None, None
-    if kind_tree.data == "t_ty":
+    kind, low, high, elements = None, None, None, None
+    if kind_tree.data == "t_elements":
+        ty, data = kids(kind_tree)
+        kind, elements = read_type(reader, ty), _elements(reader, need_tree(data))
+    elif kind_tree.data == "t_ty":
         ty, low_tree, high_tree = kids(kind_tree)
         kind = read_type(reader, ty)
         low = None if low_tree is None else float(reader.number(low_tree))
@@ -336,8 +344,25 @@ def _given_values(reader: Reader, tree: Tree[Token]) -> list[GivenValue]:
     found: list[GivenValue] = []
     for name in trees(names):
         token, mark = kids(name)
-        found.append(GivenValue(reader.line(tree), reader.ident(token), kind, mark is not None, low, high))
+        given = GivenValue(
+            reader.line(tree), reader.ident(token), kind, mark is not None, low, high, elements
+        )
+        found.append(given)
     return found
+
+
+def _elements(reader: Reader, tree: Tree[Token]) -> Elements:
+    span = reader.span(tree)
+    if tree.data == "random":
+        return Elements(span, "random", (reader.integer(kids(tree)[0]),))
+    values = tuple(_scalar(reader, item) for item in trees(kids(tree)))
+    return Elements(span, "fill" if tree.data == "fill" else "list", values)
+
+
+def _scalar(reader: Reader, tree: Tree[Token]) -> int | float:
+    # One object for all: a text that is read twice says the same.
+    special = {"inf": math.inf, "minus_inf": -math.inf, "nan": math.nan}
+    return special[tree.data] if tree.data in special else reader.number(tree)
 
 
 # ---------------------------------------------------------------- named patterns and definitions

@@ -281,7 +281,7 @@ class Target(Syntax):
 
 @dataclass(frozen=True, slots=True)
 class RestTargets(Syntax):
-    """`*name` on the left of `=`: the remaining outputs as a list; in a build, a group's name."""
+    """`*name` on the left of `=`: the remaining outputs as a list; in a build, a group or a new list."""
 
     name: str
 
@@ -388,8 +388,15 @@ class BuildFunction(Syntax):
     call: BuildCall
 
 
-Build = BuildCall | BuildRef | BuildFunction
-BuildArg = BuildCall | BuildRef | BuildFunction | BuildNumber | BuildParam | BuildNone | BuildRest
+@dataclass(frozen=True, slots=True)
+class BuildEach(Syntax):
+    """`each Op(xs)`: a node for every item of the lists named in it, all of one length; gives a list."""
+
+    call: BuildCall
+
+
+Build = BuildCall | BuildRef | BuildFunction | BuildEach
+BuildArg = Build | BuildNumber | BuildParam | BuildNone | BuildRest
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,14 +418,29 @@ class Annotation(Syntax):
 
 # ---------------------------------------------------------------- tests
 @dataclass(frozen=True, slots=True)
+class Elements(Syntax):
+    """`[3, 2, 2]`, `fill(0)`, `random(7)`: the elements of a value, as graph text writes them.
+
+    `values` are those of the list (one for a number alone), the one of `fill`, or the seed of `random`.
+    """
+
+    kind: Choice["list", "fill", "random"]
+    values: tuple[int | float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GivenValue(Syntax):
-    """`B?: const f32[8] in 0.5 .. 2.0`; `type` None: absent; `is_optional`: run with and without it."""
+    """`B?: const f32[8] in 0.5 .. 2.0`; `type` None: absent; `is_optional`: run with and without it.
+
+    Elements are random between `low` and `high`, or what `elements` says.
+    """
 
     name: Ident
     type: TypePattern | None
     is_optional: bool = False
     low: float | None = None
     high: float | None = None
+    elements: Elements | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,12 @@ from lark import Token, Tree
 from gerules.errors import Diagnostic, Faults, GerulesError, Source, Span, table
 from gerules.ir.dtype import DType
 from gerules.ir.editor import GraphEditor
+from gerules.ir.elements import equal_elements, listed_elements, random_elements
 from gerules.ir.graph import Attr, Body, Const, Graph, Node, Origin, empty_graph
 from gerules.ir.layout import Format
 from gerules.ir.printing import default_sources
 from gerules.ir.types import UNKNOWN, Dim, MapType, OptionalType, SequenceType, TensorType, ValueType
 from gerules.text import parse_graphs
-
-MAX_RANDOM_ELEMENTS: Final = 1 << 28
-"""Most elements that `random(...)` makes: a short text must not exhaust the memory."""
 
 ConstReader = Callable[[str, int, int], bytes | memoryview]
 """Finds the bytes of `file("name", offset)`: (name, offset, size in bytes). Raises OSError or ValueError."""
@@ -345,12 +343,9 @@ class _Reader:
         tokens = [token for token in _tokens(item) if token is not None]
         match item.data:
             case "fill":
-                element = np.array(_scalar(tokens[0])).astype(dtype.numpy)
-                return np.broadcast_to(element, shape)
+                return equal_elements(_scalar(tokens[0]), shape, dtype)
             case "random":
-                if count > MAX_RANDOM_ELEMENTS:
-                    raise ValueError(f"{count} elements are too many to make up")
-                return _random(int(tokens[0]), shape, dtype)
+                return random_elements(int(tokens[0]), shape, dtype)
             case "file":
                 if self.load is None:
                     raise ValueError("constants in other files are not read here")
@@ -360,19 +355,7 @@ class _Reader:
             case "elided":
                 raise ValueError("the elements were left out when the text was written")
             case _:
-                values = [_scalar(token) for token in tokens]
-                if dtype in (DType.C64, DType.C128):
-                    parts = cast("list[float]", values)
-                    pairs = zip(parts[::2], parts[1::2], strict=True)
-                    values = [complex(real, imaginary) for real, imaginary in pairs]
-                if len(values) != count:
-                    raise ValueError(f"{len(values)} elements do not fill the shape {list(shape)}")
-                if dtype is DType.STRING:
-                    return np.array(values, object).reshape(shape)
-                if any(isinstance(value, str) for value in values):
-                    raise ValueError(f"a text is no element of {dtype}")
-                wide = np.array(values, _wide(dtype))
-                return wide.astype(dtype.numpy).reshape(shape)
+                return listed_elements([_scalar(token) for token in tokens], shape, dtype)
 
     def _span(self, item: Tree[Token] | Token) -> Span:
         if isinstance(item, Token):
@@ -383,27 +366,6 @@ class _Reader:
 
     def _fault(self, item: Tree[Token] | Token, code: table.ErrorCode, **facts: object) -> None:
         self.faults.extend([Diagnostic(code, facts, self._span(item))])
-
-
-def _random(seed: int, shape: tuple[int, ...], dtype: DType) -> npt.NDArray[np.generic]:
-    """Reproducible elements: small reals for floats, small numbers for integers."""
-    rng = np.random.default_rng(abs(seed))
-    if dtype.is_float:
-        return (rng.standard_normal(shape, np.float32) * 0.1).astype(dtype.numpy)
-    if dtype is DType.BOOL:
-        return rng.integers(0, 2, shape).astype(np.bool_)
-    if dtype is DType.STRING:
-        raise ValueError("texts cannot be made up")
-    low, high = (0, 2) if dtype.bits < 4 else (0 if dtype.value.startswith("u") else -4, 4)
-    return rng.integers(low, high, shape).astype(dtype.numpy)
-
-
-def _wide(dtype: DType) -> npt.DTypeLike:
-    if dtype in (DType.C64, DType.C128):
-        return np.complex128
-    if dtype is DType.U64:
-        return np.uint64
-    return np.float64 if dtype.is_float else np.int64
 
 
 def _scalar(token: Token) -> int | float | str:

@@ -13,13 +13,14 @@ import numpy.typing as npt
 from gerules.dsl.book import RuleBook
 from gerules.dsl.expr import Scope, evaluate, view_of
 from gerules.dsl.functions_shape import dtype_limits
-from gerules.dsl.syntax import DimName, DimSize, GivenAttr, GivenValue, RuleTest, TypePattern
+from gerules.dsl.syntax import DimName, DimSize, Elements, GivenAttr, GivenValue, RuleTest, TypePattern
 from gerules.dsl.values import Value
 from gerules.engine.candidate import Infer, Refused
 from gerules.engine.constants import attr_of_value
 from gerules.errors import GerulesError
 from gerules.ir import Attr, Const, DType, Format, GraphEditor, Node, TensorType, empty_graph
 from gerules.ir import Value as GraphValue
+from gerules.ir.elements import equal_elements, listed_elements, random_elements
 from gerules.ops import OpSchema, Param, ParamKind, Schemas
 
 Array = npt.NDArray[np.generic]
@@ -99,7 +100,11 @@ class TestGraph:
             return None
         dtype, dims = _type_given(item)
         shape = tuple(dim if isinstance(dim, int) else SIZE_OF_NAMED_DIM for dim in dims)
-        array = self.random(dtype, shape, item.low, item.high)
+        array = (
+            self.random(dtype, shape, item.low, item.high)
+            if item.elements is None
+            else _elements(item.elements, shape, dtype)
+        )
         self._arrays.setdefault(name, array)
         if item.type.is_const:
             return self.editor.add_const(array, name)
@@ -118,11 +123,7 @@ class TestGraph:
         Raises:
             Unbuildable: a shape beyond what tests are for, bounds that hold nothing, a type without numbers.
         """
-        if math.prod(shape) > MAX_ELEMENTS or len(shape) > MAX_RANK:
-            raise Unbuildable(
-                f"an input of {len(shape)} axes and {math.prod(shape)} elements is too large for a test; "
-                f"at most {MAX_RANK} and {MAX_ELEMENTS} are made"
-            )
+        _check_size(shape)
         if not (dtype is DType.BOOL or dtype.is_integer or dtype.is_float):
             raise Unbuildable(f"there are no random numbers of type {dtype}")
         if low is not None and high is not None and low > high:
@@ -266,6 +267,28 @@ def _is_optional_before(params: Sequence[Param]) -> bool:
     """Whether an optional parameter stands before a required one, as the bias before a residual does."""
     kinds = [param.kind for param in params]
     return ParamKind.OPTIONAL in kinds and ParamKind.REQUIRED in kinds[kinds.index(ParamKind.OPTIONAL) :]
+
+
+def _elements(given: Elements, shape: tuple[int, ...], dtype: DType) -> Array:
+    _check_size(shape)
+    try:
+        match given.kind:
+            case "list":
+                return listed_elements(given.values, shape, dtype)
+            case "fill":
+                return equal_elements(given.values[0], shape, dtype)
+            case "random":
+                return random_elements(int(given.values[0]), shape, dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Unbuildable(str(error)) from None
+
+
+def _check_size(shape: tuple[int, ...]) -> None:
+    if math.prod(shape) > MAX_ELEMENTS or len(shape) > MAX_RANK:
+        raise Unbuildable(
+            f"an input of {len(shape)} axes and {math.prod(shape)} elements is too large for a test; "
+            f"at most {MAX_RANK} and {MAX_ELEMENTS} are made"
+        )
 
 
 def _type_given(item: GivenValue) -> tuple[DType, tuple[int | str, ...]]:

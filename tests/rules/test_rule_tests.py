@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gerules.dsl.load import load_rules
-from gerules.errors import Source
+from gerules.errors import GerulesError, Source
 from gerules.ops import Schemas
 from gerules.report.rule_tests import RuleTestReport
 from gerules.report.rule_tests import test_rules as run_rule_tests
@@ -117,3 +117,47 @@ rule r in s: Add(x, x) => ge::Twice(x)
 """
     assert run(text.format(body="Mul(x, 2)")).is_good
     assert not run(text.format(body="Mul(x, 3)")).is_good
+
+
+RESHAPES = """
+rule r in s:
+    inexact
+    match:
+        a = Reshape(x, s1: const)
+        y = Reshape(a, s2: const)
+    where:
+        0 not in s2 else "an axis is copied"
+    rewrite:
+        y = Reshape(x, s2)
+    test:
+        x: f32[2, 3, 2]{x}
+        s1: const i64[2] = [3, 4]
+        s2: const i64{s2}
+"""
+
+
+@pytest.mark.parametrize(
+    "x", ["", " = random(7)", " = fill(2)", f" = [{', '.join(['nan', '-inf', '1'] * 4)}]"]
+)
+@pytest.mark.parametrize("s2", ["[1] = -1", "[1] = [12]", "[1] = fill(-1)"])
+def test_elements_are_given_as_in_graph_text(x: str, s2: str):
+    assert run(RESHAPES.format(x=x, s2=s2)).failures == []
+
+
+def test_elements_decide_what_fires():
+    failures = run(RESHAPES.format(x="", s2="[2] = [0, 4]")).failures
+    assert "an axis is copied" in failures[0].reason
+
+
+def test_elements_that_do_not_fill_the_shape_are_found_when_loading():
+    with pytest.raises(GerulesError) as raised:
+        run(RESHAPES.format(x="", s2="[1] = [1, 2]"))
+    (fault,) = raised.value.diagnostics
+    assert fault.code.code == "E40014"
+    assert fault.span is not None
+    assert fault.span.text == "[1, 2]"
+
+
+def test_elements_that_the_type_cannot_hold_are_a_failure_and_no_crash():
+    failures = run(RESHAPES.format(x="", s2="[1] = inf")).failures
+    assert "no graph can be built" in failures[0].reason
