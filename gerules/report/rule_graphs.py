@@ -82,13 +82,15 @@ class Choices:
 class Instance:
     """One graph of a test, the arrays to run it on, and how it came about.
 
-    `is_whole`: it reads every value that the test gives; other alternatives go without some.
+    `is_whole`: it reads every value that the test gives; other alternatives go without some. `names` are the
+    values of the graph that names of the match stand for, those of groups and lists left out.
     """
 
     graph: Graph
     feeds: Mapping[str, Array]
     choices: tuple[int, ...]
     is_whole: bool
+    names: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(slots=True)
@@ -164,7 +166,8 @@ class _Builder:
         graph = self.editor.commit()
         wanted = {name for name, item in self.parts.given.items() if _has_value(item)} - self.parts.absent
         choices = tuple(answer for answer, _ in self.choices.taken)
-        return Instance(graph, self.parts.feeds, choices, wanted <= self.parts.used)
+        names = {name: value for name, value in frame.names.items() if value is not None}
+        return Instance(graph, self.parts.feeds, choices, wanted <= self.parts.used, names)
 
     def outputs(self, frame: Frame) -> list[int]:
         """What the rewrite replaces, what escapes, and what nothing else reads."""

@@ -125,10 +125,16 @@ def keywords() -> frozenset[str]:
     return RULES.keywords
 
 
-def _items(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each top-level item with its offset, so that one bad item does not hide the next."""
+def item_starts(text: str) -> list[int]:
+    """Return where top-level items begin, were they right or wrong; the first begins at 0."""
     starts = [found.start() for found in _ITEM_START.finditer(text)] or [0]
     starts[0] = 0
+    return starts
+
+
+def _items(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each top-level item with its offset, so that one bad item does not hide the next."""
+    starts = item_starts(text)
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         yield start, text[start:end]
 
