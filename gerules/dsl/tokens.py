@@ -12,7 +12,7 @@ Kind = Literal["word", "number", "text", "mark", "comment"]
 OPEN: Final = {"(": ")", "[": "]", "{": "}"}
 CLOSE: Final = frozenset(OPEN.values())
 
-_TOKEN: Final = re.compile(
+TOKEN: Final = re.compile(
     r"""
       (?P<comment>\#[^\n]*)
     | (?P<text>"(?:\\.|[^"\\\n])*")
@@ -23,6 +23,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
+"""The pieces of a text; the name of the group that matched says of which kind one is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def read_lines(text: str) -> Iterator[Line]:
     depth = 0
     column, start, is_first, is_blank = 0, 0, True, False
     text = text.replace("\ufeff", " ").replace("\r\n", "\n") + "\n"
-    for found in _TOKEN.finditer(text):
+    for found in TOKEN.finditer(text):
         kind, piece = found.lastgroup, found[0]
         if kind == "line":
             if tokens and depth == 0:
