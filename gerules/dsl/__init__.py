@@ -2,18 +2,21 @@
 
 from gerules.dsl.book import RuleBook, SchemaSource
 from gerules.dsl.check import check_rules
-from gerules.dsl.functions import FUNCTIONS, register_function
+from gerules.dsl.external import FunctionError, function, predicate
+from gerules.dsl.functions import FUNCTIONS
 from gerules.dsl.load import load_rules
 from gerules.dsl.registry import Function, FunctionTable, MatchContext
 from gerules.dsl.selection import Environment, Selection, TextDevice, select_rules
 from gerules.dsl.shipped import rules_folder
 from gerules.dsl.transform import read_file
 from gerules.dsl.tree import RuleError
+from gerules.dsl.values import ValueView
 
 __all__ = [
     "FUNCTIONS",
     "Environment",
     "Function",
+    "FunctionError",
     "FunctionTable",
     "MatchContext",
     "RuleBook",
@@ -21,10 +24,12 @@ __all__ = [
     "SchemaSource",
     "Selection",
     "TextDevice",
+    "ValueView",
     "check_rules",
+    "function",
     "load_rules",
+    "predicate",
     "read_file",
-    "register_function",
     "rules_folder",
     "select_rules",
 ]

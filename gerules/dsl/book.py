@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Protocol, TypeVar
 
@@ -25,6 +25,8 @@ from gerules.dsl.declarations import (
     RuleSet,
 )
 from gerules.dsl.expressions import Ident
+from gerules.dsl.functions import FUNCTIONS
+from gerules.dsl.registry import Function
 from gerules.dsl.syntax import Define, OpSet, PatternDef, Rule
 from gerules.errors import Diagnostic, Faults, Span, table
 from gerules.ops.schema import OpSchema
@@ -52,6 +54,7 @@ class RuleBook:
     """What rule files say, merged. Rules stand in the order of files, then lines.
 
     `op_sets` are the named operator sets, resolved. `warnings` were found by the checks when loading.
+    `functions` are those that its expressions may call.
     """
 
     files: tuple[RuleFile, ...]
@@ -71,6 +74,7 @@ class RuleBook:
     devices: Mapping[str, Device]
     tables: tuple[FormatsTable, ...]
     warnings: tuple[Diagnostic, ...] = ()
+    functions: Mapping[str, Function] = field(default_factory=lambda: FUNCTIONS)
 
     def __repr__(self) -> str:
         return f"<RuleBook: {len(self.rules)} rules in {len(self.files)} files>"
@@ -191,7 +195,9 @@ class _Merger:
             case FormatDecl():
                 self._put("format", self.formats, item, item.name)
             case ExternDecl():
-                self._put("function", self.externs, item, item.name)
+                # It defines nothing, so several files may say the same.
+                if self.externs.get(item.name.name) != item:
+                    self._put("function", self.externs, item, item.name)
             case Define():
                 self._put("operator", self.defines, item, item.name)
             case RuleSet():

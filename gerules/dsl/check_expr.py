@@ -8,6 +8,7 @@ from typing import Final
 
 from gerules.dsl.book import RuleBook, suggest
 from gerules.dsl.expressions import Attribute, CallExpr, Expr, ParamRef, Ref, parts
+from gerules.dsl.external import declaration_of
 from gerules.dsl.functions import ATTRIBUTES, METHODS
 from gerules.dsl.read_pattern import DTYPES
 from gerules.dsl.registry import Function
@@ -92,19 +93,15 @@ def _check_call(
     if not isinstance(callee, Ref):
         faults.add(table.BAD_CALL, span=callee.span, name="this", reason="only a function can be called")
         return inner
-    extern = names.book.externs.get(callee.name)
-    if extern is not None:
-        n_needed = sum(1 for formal in extern.formals if not formal.is_optional)
-        if not n_needed <= len(inner) <= len(extern.formals):
-            reason = f"its `extern` line gives it {len(extern.formals)} parameters, not {len(inner)}"
-            faults.add(table.BAD_CALL, span=call.span, name=callee.name, reason=reason)
-        return inner
     function = names.functions.get(callee.name)
-    if function is None:
-        known = [*names.functions, *names.book.externs]
-        faults.add(
-            table.UNKNOWN_FUNCTION, span=callee.span, name=callee.name, notes=suggest(callee.name, known)
-        )
+    is_declared = callee.name in names.book.externs
+    if function is None and is_declared:
+        return inner  # the `extern` line is the fault
+    if function is None or (function.external is not None and not is_declared):
+        notes = suggest(callee.name, [*names.functions, *names.book.externs])
+        if function is not None:
+            notes = (f"Python has registered it; declare it: {declaration_of(function)}",)
+        faults.add(table.UNKNOWN_FUNCTION, span=callee.span, name=callee.name, notes=notes)
         return inner
     if misfit := function.misfit(len(call.args), [name.name for name, _ in call.kwargs]):
         notes = (f"it is {function.signature}",)

@@ -61,12 +61,16 @@ class FormatDecl(Syntax):
 
 @dataclass(frozen=True, slots=True)
 class ExternDecl(Syntax):
-    """`extern function f(x: value) -> int`: registered from Python; `returns` is "bool" for a predicate."""
+    """`extern function f(x: value) -> int from "module"`: registered from Python.
+
+    `returns` is "bool" for a predicate; `module` is what to import, for whoever reads an error.
+    """
 
     kind: Choice["predicate", "function"]
     name: Ident
     formals: tuple[Formal, ...]
     returns: str
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from gerules.dsl.expressions import (
     Slice,
     walk,
 )
+from gerules.dsl.external import FunctionError, FunctionFailed
 from gerules.dsl.functions import FUNCTIONS
 from gerules.dsl.functions_array import round_to
 from gerules.dsl.read_pattern import DTYPES
@@ -397,8 +398,13 @@ def _call(expr: CallExpr, scope: Scope) -> Value:
         raise
     except EvalError as error:
         raise _fault(expr.span, str(error)) from None
+    except FunctionFailed as failed:
+        raise FunctionError(
+            table.FUNCTION_FAILED, span=expr.span, name=failed.name, what=failed.what,
+            defined_at=failed.place,
+        ) from None
     except Exception as error:
-        # A function from Python may raise anything; one of ours, what numpy finds wrong in hostile sizes.
+        # What numpy finds wrong in hostile sizes.
         raise _fault(expr.span, f"{callee.name}: {type(error).__name__}: {error}") from error
 
 

@@ -1,21 +1,19 @@
-"""All functions of the rule language, in one table, and the door for functions from Python."""
+"""All functions of the rule language, in one table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Final
 
 from gerules.dsl.functions_array import round_to
 from gerules.dsl.functions_graph import as_ops
 from gerules.dsl.functions_shape import axis_in
 from gerules.dsl.registry import BUILTINS, Function, FunctionTable
-from gerules.dsl.values import Value
 
 _FILLED_BY: Final = (round_to, as_ops, axis_in)
 """One name of each module whose import fills the table, so that the imports are seen to be used."""
 
 FUNCTIONS: Final = FunctionTable(BUILTINS)
-"""The functions that expressions may call unless a caller gives another table."""
+"""The functions that expressions may call: those built in, and those that this process registered."""
 
 ATTRIBUTES: Final = {
     "value": ("dtype", "shape", "rank", "name", "format", "is_const"),
@@ -32,13 +30,6 @@ METHODS: Final = ("has", "lacks")
 """What may be called on the device."""
 
 
-def register_function(
-    name: str, params: Sequence[str], fn: Callable[..., Value], doc: str, *, needs_graph: bool = False
-) -> None:
-    """Make a Python function callable from rules in this process; see `FunctionTable.register`."""
-    FUNCTIONS.register(name, params, fn, doc, needs_graph=needs_graph)
-
-
 def documented() -> list[Function]:
-    """The functions by subject and name, for documentation."""
-    return sorted(FUNCTIONS.values(), key=lambda item: (item.subject, item.name))
+    """The functions that are built in, by subject and name, for documentation."""
+    return sorted(BUILTINS.values(), key=lambda item: (item.subject, item.name))

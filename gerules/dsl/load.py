@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -10,6 +10,8 @@ from typing import Final
 from gerules.dsl.book import RuleBook, SchemaSource, merge_files
 from gerules.dsl.check import check_rules
 from gerules.dsl.declarations import Include, RuleFile
+from gerules.dsl.external import check_externs
+from gerules.dsl.registry import BUILTINS, Function
 from gerules.dsl.shipped import rules_folder
 from gerules.dsl.transform import read_file
 from gerules.dsl.tree import RuleError
@@ -28,6 +30,7 @@ def load_rules(
     *,
     schemas: SchemaSource | None,
     base: RuleBook | None = None,
+    functions: Mapping[str, Function] | None = None,
 ) -> RuleBook:
     """Read rule files and everything they include, once each, and check them.
 
@@ -35,6 +38,8 @@ def load_rules(
         paths: Files, folders (all `.ger` files inside, sorted by path), or texts.
         schemas: Where operators are looked up; None skips all checks beyond syntax and double names.
         base: A book to extend; its files come first and are not read again.
+        functions: What Python gives to `extern` lines; without it, those of the base, or all that are
+            registered in this process.
 
     Returns:
         The book; `warnings` holds what the checks found that is no fault.
@@ -42,7 +47,8 @@ def load_rules(
     Raises:
         TextError: when faults are only of reading and syntax.
         RuleError: otherwise; carries every fault of every file. E40104 include outside, E40105 include not
-            found, E40106 circle, E40103 names declared twice, and what `check_rules` finds.
+            found, E40106 circle, E40103 names declared twice, E40124 and E40125 `extern` lines without a
+            function that fits, and what `check_rules` finds.
     """
     faults = Faults()
     loader = _Loader(faults, base)
@@ -53,8 +59,13 @@ def load_rules(
         only_text = all(item.code.code < "E40100" for item in faults.diagnostics)
         faults.raise_if_any(TextError if only_text else RuleError)
     book = merge_files(loader.files, faults)
+    if functions is not None:
+        book = replace(book, functions={**BUILTINS, **functions})
+    elif base is not None:
+        book = replace(book, functions=base.functions)
     if schemas is not None:
-        faults.extend(check_rules(book, schemas).diagnostics)
+        check_externs(book.externs.values(), book.functions, faults)
+        faults.extend(check_rules(book, schemas, book.functions).diagnostics)
     faults.raise_if_any(RuleError)
     return replace(book, warnings=faults.warnings)
 
@@ -68,7 +79,7 @@ class _Loader:
     def __init__(self, faults: Faults, base: RuleBook | None) -> None:
         self.faults = faults
         self.files: list[RuleFile] = list(base.files) if base else []
-        self._done: set[str] = {_key_of_name(file.source.name) for file in self.files}
+        self._done: set[str] = {_key_of_text(file.source) for file in self.files}
         self._open: list[str] = []
         self._texts: dict[str, Source] = {}
 
@@ -110,7 +121,7 @@ class _Loader:
         self._read(source, key, path.parent)
 
     def _read_text(self, source: Source) -> None:
-        key = _key_of_name(source.name)
+        key = _key_of_text(source)
         if key not in self._done:
             self._done.add(key)
             self._read(source, key, None)
@@ -132,18 +143,12 @@ class _Loader:
 
     def _include(self, include: Include, folder: Path | None) -> None:
         path = include.path
-        if (reason := _why_not(path)) is not None:
-            self.faults.add(table.BAD_INCLUDE, span=include.span, path=path, reason=reason)
-            return
         if folder is None and path in self._texts:
             self._follow(include, _key_of_name(path), lambda: self._read_text(self._texts[path]))
             return
-        for root in (folder, rules_folder()):
-            if root is not None and _is_file(root / path):
-                target = root / path
-                self._follow(include, _key(target), lambda target=target: self._read_path(target))
-                return
-        self.faults.add(table.INCLUDE_NOT_FOUND, span=include.span, path=path)
+        target = resolve_include(include, folder, self.faults)
+        if target is not None:
+            self._follow(include, _key(target), lambda: self._read_path(target))
 
     def _follow(self, include: Include, key: str, read: _Read) -> None:
         if key in self._open:
@@ -158,6 +163,25 @@ class _Loader:
             )
         else:
             read()
+
+
+def resolve_include(include: Include, folder: Path | None, faults: Faults) -> Path | None:
+    """Return the file that an include means: beside the file it stands in, or among the shipped rules.
+
+    Args:
+        include: The line.
+        folder: Where the file lies; None for a text that is no file.
+        faults: Gets E40104 for a path that may not be included, E40105 when there is no such file.
+    """
+    path = include.path
+    if (reason := _why_not(path)) is not None:
+        faults.add(table.BAD_INCLUDE, span=include.span, path=path, reason=reason)
+        return None
+    for root in (folder, rules_folder()):
+        if root is not None and _is_file(root / path):
+            return root / path
+    faults.add(table.INCLUDE_NOT_FOUND, span=include.span, path=path)
+    return None
 
 
 def _why_not(path: str) -> str | None:
@@ -180,6 +204,11 @@ def _is_file(path: Path) -> bool:
 
 def _key(path: Path) -> str:
     return str(path.resolve())
+
+
+def _key_of_text(source: Source) -> str:
+    """What identifies a text; one that a Python file makes is not that file."""
+    return f"text:{source.name}:{source.lines[0]}" if source.lines else _key_of_name(source.name)
 
 
 def _key_of_name(name: str) -> str:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
+from typing import Literal as Choice
 
 from gerules.dsl.values import OpView, Value, ValueView
 
@@ -61,9 +62,22 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class External:
+    """What is known of a function that Python registered. `types` are those of its parameters, in the words
+    of `extern` lines; `returns` that of its result; `place` is where it is defined.
+    """
+
+    kind: Choice["predicate", "function"]
+    types: tuple[str, ...]
+    returns: str
+    qualified_name: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """A function of the rule language. `run` gets the arguments by position and name, and, when
-    `needs_graph`, a `MatchContext` before them.
+    `needs_graph`, a `MatchContext` before them. `external` is None for one that is built in.
     """
 
     name: str
@@ -72,7 +86,7 @@ class Function:
     doc: str
     subject: str
     needs_graph: bool = False
-    is_builtin: bool = True
+    external: External | None = None
 
     @property
     def signature(self) -> str:
@@ -121,39 +135,12 @@ class FunctionTable(Mapping[str, Function]):
         return len(self._items)
 
     def add(self, function: Function) -> None:
-        """Add a function. Raises ValueError when the name is taken by one that is built in."""
-        known = self._items.get(function.name)
-        if known is not None and known.is_builtin:
-            raise ValueError(f"{function.name} is a function of the rule language already")
+        """Add a function; one of its name is replaced."""
         self._items[function.name] = function
 
-    def register(
-        self,
-        name: str,
-        params: Sequence[str],
-        fn: Callable[..., Value],
-        doc: str,
-        *,
-        needs_graph: bool = False,
-    ) -> None:
-        """Add a function or predicate from Python, to be declared with `extern` in a rule file.
-
-        Args:
-            name: Its name in expressions.
-            params: Names of its parameters; `x?` may be left out, `*xs` takes all that follow.
-            fn: Pure; gets values as `gerules.dsl.values` has them, and a `MatchContext` first when
-                `needs_graph`. What it raises becomes a fault of the rule, with the place.
-            doc: One line.
-
-        Raises:
-            ValueError: the name is taken by a built-in function, or is no name.
-        """
-        if not name.isidentifier():
-            raise ValueError(f"{name!r} is no name")
-        parameters = tuple(
-            Parameter(item.strip("*?"), not item.endswith("?"), item.startswith("*")) for item in params
-        )
-        self.add(Function(name, parameters, fn, doc, "extern", needs_graph, is_builtin=False))
+    def discard(self, name: str) -> None:
+        """Take a function out, if it is there."""
+        self._items.pop(name, None)
 
 
 BUILTINS: Final = FunctionTable()

@@ -11,8 +11,6 @@ from gerules.dsl.book import RuleBook, suggest
 from gerules.dsl.declarations import Device, Profile
 from gerules.dsl.expr import Scope, evaluate, judge
 from gerules.dsl.expressions import Comparison, Expr, ParamRef, walk
-from gerules.dsl.functions import FUNCTIONS
-from gerules.dsl.registry import Function
 from gerules.dsl.syntax import Rule
 from gerules.dsl.tree import RuleError
 from gerules.dsl.values import DeviceRef, DeviceView, Value
@@ -78,9 +76,7 @@ class TextDevice:
         return op in self.lacks_list
 
 
-def select_rules(
-    book: RuleBook, environment: Environment, functions: Mapping[str, Function] = FUNCTIONS
-) -> Selection:
+def select_rules(book: RuleBook, environment: Environment) -> Selection:
     """Say which rules of a book are on.
 
     Raises:
@@ -100,7 +96,7 @@ def select_rules(
         if name not in book.params and name not in setting_names(book):
             faults.add(table.UNKNOWN_SWITCH, name=f"${name}", notes=suggest(name, book.params))
     faults.raise_if_any(RuleError)
-    scope = _static_scope(book, environment, profiles, functions)
+    scope = _static_scope(book, environment, profiles)
     layers = [
         ([item.name for item in profile.enable], [item.name for item in profile.disable])
         for profile in profiles
@@ -147,7 +143,6 @@ def resolve_params(
     book: RuleBook,
     settings: Mapping[str, Expr] = NO_EXPRS,
     given: Mapping[str, Value] = NO_VALUES,
-    functions: Mapping[str, Function] = FUNCTIONS,
 ) -> dict[str, Value]:
     """Return the values of all `$NAME`s: `given` first, then `settings`, then `param`s and `const`s.
 
@@ -175,22 +170,20 @@ def resolve_params(
                 )
             settle(ref.name)
         opened.pop()
-        values[name] = evaluate(exprs[name], Scope({}, values, book.op_sets, None, functions))
+        values[name] = evaluate(exprs[name], Scope({}, values, book.op_sets, None, book.functions))
 
     for name in exprs:
         settle(name)
     return values
 
 
-def _static_scope(
-    book: RuleBook, environment: Environment, profiles: Sequence[Profile], functions: Mapping[str, Function]
-) -> Scope:
+def _static_scope(book: RuleBook, environment: Environment, profiles: Sequence[Profile]) -> Scope:
     settings: dict[str, Expr] = {}
     if isinstance(environment.device, TextDevice):
         settings |= environment.device.settings
     for profile in profiles:
         settings |= {item.name.name: item.value for item in profile.settings}
-    params = resolve_params(book, settings, environment.params, functions)
+    params = resolve_params(book, settings, environment.params)
     names: dict[str, Value] = {
         "precision": params.get("precision", "f32"),
         "profile": environment.profile or "",
@@ -198,7 +191,7 @@ def _static_scope(
     }
     if environment.device is not None:
         names["device"] = DeviceRef(environment.device)
-    return Scope(names, params, book.op_sets, None, functions)
+    return Scope(names, params, book.op_sets, None, book.functions)
 
 
 def _profile_chain(book: RuleBook, environment: Environment, faults: Faults) -> list[Profile]:

@@ -107,14 +107,14 @@ def _format_dim(reader: Reader, tree: Tree[Token]) -> FormatDim:
 
 
 def _extern(reader: Reader, tree: Tree[Token]) -> ExternDecl:
-    kind_tree, name, *rest = kids(tree)
+    kind_tree, name, *rest, result, module = kids(tree)
     formals = tuple(read_formal(reader, part) for part in trees(rest))
-    returns = tokens(rest)
+    returns = tokens([result])
     kind = "predicate" if kids(need_tree(kind_tree))[0] == "predicate" else "function"
     if kind == "predicate" and returns:
         reader.misplaced(reader.span(returns[0]), "a result", "a predicate gives a truth value", "remove it")
     what = "bool" if kind == "predicate" else str(returns[0]) if returns else ""
-    return ExternDecl(reader.line(tree), kind, reader.ident(name), formals, what)
+    return ExternDecl(reader.line(tree), kind, reader.ident(name), formals, what, reader.text(module))
 
 
 def _ruleset(reader: Reader, tree: Tree[Token]) -> RuleSet:

@@ -18,10 +18,19 @@ _EXCERPT_COLUMNS = 110
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text that came from outside, with the name a user knows it by."""
+    """A text that came from outside, with the name a user knows it by.
+
+    `lines` are the numbers under which its lines are told, one for each, where the text is part of another
+    file or made by one; without them its lines count from 1.
+    """
 
     name: str
     text: str = field(repr=False)
+    lines: tuple[int, ...] = field(default=(), repr=False)
+
+    def told_line(self, number: int) -> int:
+        """Return the number under which a 1-based line of the text is told."""
+        return self.lines[min(number, len(self.lines)) - 1] if self.lines else number
 
     def line_column(self, offset: int) -> tuple[int, int]:
         """Return the 1-based line and column of a character offset."""
@@ -50,7 +59,7 @@ class Span:
 
     def __str__(self) -> str:
         line, column = self.source.line_column(self.start)
-        return f"{self.source.name}:{line}:{column}"
+        return f"{self.source.name}:{self.source.told_line(line)}:{column}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,8 @@ class Diagnostic:
         }
         if self.span is not None:
             line, column = self.span.source.line_column(self.span.start)
-            out["file"], out["line"], out["column"] = self.span.source.name, line, column
+            source = self.span.source
+            out["file"], out["line"], out["column"] = source.name, source.told_line(line), column
         if self.place:
             out["place"] = self.place
         if self.notes:
@@ -189,7 +199,7 @@ def _render_one(item: Diagnostic) -> str:
     gutter = 1
     if item.span is not None:
         line, _ = item.span.source.line_column(item.span.start)
-        gutter = len(str(line))
+        gutter = len(str(item.span.source.told_line(line)))
         lines += _excerpt(item.span, gutter)
     elif item.place:
         lines.append(f" --> {printable_line(item.place)}")
@@ -214,7 +224,7 @@ def _excerpt(span: Span, gutter: int) -> list[str]:
     return [
         f"{pad}--> {printable_line(str(span))}",
         f"{pad} |",
-        f"{number} | {printable_columns(shown)}",
+        f"{span.source.told_line(number)} | {printable_columns(shown)}",
         f"{pad} | {lead}{'^' * width}",
     ]
 

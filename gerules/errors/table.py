@@ -59,6 +59,17 @@ UNKNOWN_NODE: Final = ErrorCode(
     "correct the name; `gerules show` prints all of them",
 )
 
+PLUGIN_FAILED: Final = ErrorCode(
+    "E10007", "plugin-failed", "the plugin {plugin} of {distribution} is not used: {reason}",
+    "A package that extends gerules by an entry point cannot be imported, or does not give what its group asks for.",
+    "update or remove {distribution}, or set GERULES_PLUGINS=0 to run without plugins",
+)
+CANNOT_DRAFT: Final = ErrorCode(
+    "E10008", "cannot-draft", "no rule can be drafted from these nodes: {reason}",
+    "A rule replaces a region of one graph that nothing leaves and enters again, made of operators whose meaning is known.",
+    "{remedy}",
+)
+
 # E10010-E10039: model files
 NOT_ONNX: Final = ErrorCode(
     "E10010", "not-onnx", "{path} is not an ONNX model: {reason}",
@@ -796,6 +807,41 @@ BOTH_SWITCHED: Final = ErrorCode(
     "E40122", "both-switched", "{name} is switched on and off",
     "One name cannot be in the lists of what to enable and of what to disable; which of them counts is a guess.",
     "leave it out of one of the two",
+)
+EXTERN_MISSING: Final = ErrorCode(
+    "E40124", "extern-missing", "no Python function is registered as {name}",
+    "An `extern` line declares a function of Python; the module that registers it was not imported.",
+    "{remedy}",
+)
+EXTERN_DIFFERS: Final = ErrorCode(
+    "E40125", "extern-differs", "{name} is not as its `extern` line says: {reason}",
+    "An `extern` line and the Python function behind it differ in kind, parameters or types.",
+    "make the `extern` line and the Python function say the same",
+)
+UNFIT_FUNCTION: Final = ErrorCode(
+    "E40126", "bad-function-of-rules", "{name} cannot be a function of rules: {reason}",
+    "A function of Python that rules call has a name of its own, and types that rules have, in its annotations.",
+    "{remedy}",
+)
+FUNCTION_FAILED: Final = ErrorCode(
+    "E40127", "function-failed", "the Python function {name} {what}",
+    "A function that rules call from Python raised an exception, or gave something else than it is annotated with, or something else for the same arguments.",
+    "correct the function; it is defined at {defined_at}",
+)
+PATTERN_FAILED: Final = ErrorCode(
+    "E40128", "fusion-pattern-failed", "the fusion pattern {name} gives no rule: {reason}",
+    "A function given to `register_fusion_pattern` raised an exception, or returned neither a text nor a pattern.",
+    "{remedy}",
+)
+MAY_NOT_STOP: Final = ErrorCode(
+    "E40130", "may-not-stop", "the phase {phase} may never end: {rules} {verb} no operator fewer",
+    "No positive weights of operators fall with every rewrite, so the rules may undo each other or feed themselves.",
+    "give one of them `once`, say what it `decreases`, or run them in different phases",
+)
+DOES_NOT_DECREASE: Final = ErrorCode(
+    "E40131", "does-not-decrease", "{rule} does not decrease {measure}",
+    "What a rule says it makes smaller is what proves that its phase ends.",
+    "name what becomes less with every rewrite, or say `once`",
 )
 NO_VALUE: Final = ErrorCode(
     "E40110", "no-value", "`{text}` has no value: {reason}",

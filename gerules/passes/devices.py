@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
-from gerules.dsl import FUNCTIONS, Function, RuleBook, RuleError, SchemaSource
+from gerules.dsl import RuleBook, RuleError, SchemaSource
 from gerules.dsl.book import suggest
 from gerules.dsl.declarations import Device as DeviceText
 from gerules.dsl.declarations import FormatInput, FormatLine
@@ -49,7 +49,6 @@ def find_device(
     name: str,
     *,
     schemas: SchemaSource,
-    functions: Mapping[str, Function] = FUNCTIONS,
 ) -> Device:
     """Return a device that a book declares, what it extends included.
 
@@ -68,7 +67,7 @@ def find_device(
         raise TargetError(table.UNKNOWN_DEVICE, device=name, known=known, notes=suggest(name, book.devices))
     faults = Faults()
     chain = list(bases_of(book.devices[name], book.devices))
-    found = _Reader(book, chain, schemas, functions, faults).device()
+    found = _Reader(book, chain, schemas, faults).device()
     faults.raise_if_any(TargetError)
     return found
 
@@ -81,7 +80,6 @@ class _Reader:
         book: RuleBook,
         chain: Sequence[DeviceText],
         schemas: SchemaSource,
-        functions: Mapping[str, Function],
         faults: Faults,
     ) -> None:
         self.book = book
@@ -91,11 +89,11 @@ class _Reader:
         self._defaults: dict[str, Mapping[str, Value]] = {}
         settings = {item.name.name: item.value for base in reversed(chain) for item in base.settings}
         try:
-            params = resolve_params(book, settings, functions=functions)
+            params = resolve_params(book, settings)
         except GerulesError as error:
             faults.extend(error.diagnostics)
             params = {}
-        self.scope = Scope({}, params, book.op_sets, None, functions)
+        self.scope = Scope({}, params, book.op_sets, None, book.functions)
 
     def device(self) -> Device:
         own, bases = self.chain[0], list(reversed(self.chain))

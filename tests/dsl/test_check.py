@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gerules.dsl import RuleBook, check_rules, load_rules
 from gerules.errors import GerulesError, Source
 from gerules.ops import Schemas
+from tests.dsl.examples import FUNCTIONS
 
 RULES = sorted((Path(__file__).parent / "rules").glob("*.ger"))
 SCHEMAS = Schemas()
@@ -44,8 +45,8 @@ def block(match: str, rewrite: str = "y = x", extra: str = "") -> str:
 
 
 def test_the_examples_are_without_fault() -> None:
-    book = load_rules(RULES, schemas=SCHEMAS)
-    found = check_rules(book, SCHEMAS)
+    book = load_rules(RULES, schemas=SCHEMAS, functions=FUNCTIONS)
+    found = check_rules(book, SCHEMAS, book.functions)
     assert not len(found)
     assert {item.code.code for item in found.warnings} == {"E40117"}
 
@@ -137,7 +138,7 @@ def test_right_rules_pass(text: str) -> None:
             "Rellu",
             "did you mean Relu?",
         ),
-        ("extern predicate p(a, b?)\nconst A = p()\n", "E40115", "p()", ""),
+        ("extern predicate p(a, b?)\nconst A = p()\n", "E40124", "p", ""),
         # groups
         (block("many 2..4:\n            y = Relu(x)"), "E40118", "y", ""),
         (

@@ -15,9 +15,8 @@ from onnx.reference import ReferenceEvaluator
 from gerules.dsl.declarations import ConstDecl
 from gerules.dsl.expr import Scope, evaluate, fold, judge, to_const, view_of
 from gerules.dsl.expressions import Expr
-from gerules.dsl.functions import FUNCTIONS, documented
+from gerules.dsl.functions import documented
 from gerules.dsl.functions_shape import dtype_limits, is_lossless
-from gerules.dsl.registry import FunctionTable
 from gerules.dsl.syntax import Condition, FoldLine, Rule
 from gerules.dsl.transform import read_file
 from gerules.dsl.tree import RuleError
@@ -319,19 +318,6 @@ def test_graph_functions_ask_the_context() -> None:
     assert value("reaches(x, Transpose, via=UNARY)", scope) is True
     assert value("no_op(device.lacks_list)", scope) is False
     assert value("ordered(x, q)", scope) is False
-
-
-def test_functions_from_python() -> None:
-    table = FunctionTable(FUNCTIONS)
-    table.register("twice", ["x", "times?"], lambda x, times=2: x * times, "Doubled.")
-    table.register("broken", [], lambda: 1 / 0, "Fails.")
-    scope = Scope(functions=table)
-    assert value("twice(4) + twice(1, times=3)", scope) == 11
-    with pytest.raises(RuleError, match="ZeroDivisionError"):
-        value("broken()", scope)
-    with pytest.raises(ValueError, match="already"):
-        table.register("numel", ["x"], lambda x: x, "Taken.")
-    assert "twice" not in FUNCTIONS
 
 
 def test_every_function_is_documented() -> None:

@@ -10,6 +10,7 @@ from gerules.dsl import Environment, RuleBook, RuleError, TextDevice, load_rules
 from gerules.errors import GerulesError, Source
 from gerules.ops import Schemas
 from gerules.text import TextError
+from tests.dsl.examples import FUNCTIONS
 
 RULES = Path(__file__).parent / "rules"
 SCHEMAS = Schemas()
@@ -28,7 +29,7 @@ def faults(*texts: str) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def examples() -> RuleBook:
-    return load_rules([RULES], schemas=SCHEMAS)
+    return load_rules([RULES], schemas=SCHEMAS, functions=FUNCTIONS)
 
 
 def test_a_folder_is_a_book(examples: RuleBook) -> None:
