@@ -7,7 +7,7 @@ from typing import Final
 
 from gerules.dsl.book import RuleBook, SchemaSource, suggest
 from gerules.dsl.check_expr import Names, check_expr, names_of
-from gerules.dsl.check_ops import Operators
+from gerules.dsl.check_ops import Operators, calls_of
 from gerules.dsl.check_rule import RuleChecker
 from gerules.dsl.declarations import Device, Profile
 from gerules.dsl.expressions import Ident
@@ -15,8 +15,6 @@ from gerules.dsl.functions import FUNCTIONS
 from gerules.dsl.registry import Function
 from gerules.dsl.selection import bases_of, is_switch, switch_names
 from gerules.dsl.syntax import (
-    BuildCall,
-    BuildFunction,
     BuildLine,
     CallPattern,
     FoldLine,
@@ -237,15 +235,9 @@ def _patterns_used(statements: tuple[MatchStatement, ...], book: RuleBook) -> It
 
 def _ops_built(body: tuple[BuildLine | FoldLine, ...]) -> Iterator[Ident]:
     for line in body:
-        stack = [line.build] if isinstance(line, BuildLine) else []
-        while stack:
-            build = stack.pop()
-            if isinstance(build, BuildFunction):
-                stack.append(build.call)
-            elif isinstance(build, BuildCall):
-                if isinstance(build.op, PlainOp):
-                    yield Ident(build.op.span, build.op.name)
-                stack += [arg for arg in build.args if isinstance(arg, BuildCall | BuildFunction)]
+        for call in calls_of(line.build) if isinstance(line, BuildLine) else ():
+            if isinstance(call.op, PlainOp):
+                yield Ident(call.op.span, call.op.name)
 
 
 NODE_NAMES: Final = frozenset({"op", "inputs", "outputs", "y"})

@@ -9,12 +9,24 @@ from typing import Final
 
 from gerules.dsl.book import RuleBook, SchemaSource, suggest
 from gerules.dsl.expressions import Ident
-from gerules.dsl.syntax import Build, BuildCall, BuildFunction, BuildLine, Define, OpSet, PatternDef, PlainOp
+from gerules.dsl.syntax import (
+    Build,
+    BuildCall,
+    BuildEach,
+    BuildFunction,
+    BuildLine,
+    Define,
+    OpSet,
+    PatternDef,
+    PlainOp,
+)
 from gerules.errors import Faults, Span, table
 from gerules.ops.schema import ParamKind
 
 MAX_OPSET: Final = 40
 """Opsets below this are tried for an operator that the latest opset no longer has."""
+COUNTING: Final = ("split", "num_outputs", "size_splits", "num_split")
+"""Parameters that say how many outputs an operator has: as a list of sizes, or as a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +179,7 @@ def calls_of(build: Build) -> Iterator[BuildCall]:
     pending: list[object] = [build]
     while pending:
         item = pending.pop()
-        if isinstance(item, BuildFunction):
+        if isinstance(item, BuildFunction | BuildEach):
             item = item.call
         if isinstance(item, BuildCall):
             yield item
@@ -200,8 +212,11 @@ def _made_by_fn(book: RuleBook) -> frozenset[str]:
                     if isinstance(build.call.op, PlainOp):
                         found.add(build.call.op.name)
                     stack.append(build.call)
+                elif isinstance(build, BuildEach):
+                    stack.append(build.call)
                 elif isinstance(build, BuildCall):
-                    stack += [arg for arg in build.args if isinstance(arg, BuildCall | BuildFunction)]
+                    calls = BuildCall | BuildFunction | BuildEach
+                    stack += [arg for arg in build.args if isinstance(arg, calls)]
     return frozenset(found)
 
 

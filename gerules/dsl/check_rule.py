@@ -439,7 +439,8 @@ class RuleChecker:
             return
         built.read.add(name)
         is_list = name in built.lists or name in bindings.groups or kind in {Kind.LIST, Kind.VALUE}
-        if not (is_list and len(rest.path) == 1) and not (kind is Kind.CHAIN and rest.path[1:] == ("side_inputs",)):
+        is_side = kind is Kind.CHAIN and rest.path[1:] == ("side_inputs",)
+        if not is_side and not (is_list and len(rest.path) == 1):
             self._bad_name(rest.span, ".".join(rest.path), "it is no list of values")
 
     # ------------------------------------------------------------ tests

@@ -11,6 +11,7 @@ from gerules.dsl.syntax import (
     Build,
     BuildArg,
     BuildCall,
+    BuildEach,
     BuildFunction,
     BuildRef,
     BuildRest,
@@ -80,7 +81,7 @@ def _names_read(build: Build) -> list[str]:
                 names.append(path[0])
             case BuildCall(args=args):
                 pending += args
-            case BuildFunction(call=call):
+            case BuildFunction(call=call) | BuildEach(call=call):
                 pending += call.args
             case _:
                 pass

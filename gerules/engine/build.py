@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Final, cast
 
 from gerules.dsl import expr as dsl
+from gerules.dsl.check_ops import COUNTING, calls_of
 from gerules.dsl.expressions import Expr
 from gerules.dsl.syntax import (
     ANY,
     Build,
     BuildArg,
     BuildCall,
+    BuildEach,
     BuildFunction,
     BuildLine,
     BuildNone,
@@ -26,7 +28,7 @@ from gerules.dsl.syntax import (
     Target,
 )
 from gerules.dsl.tree import RuleError
-from gerules.dsl.values import ChainView, Reject, Value, ValueView
+from gerules.dsl.values import ChainView, Reject, Value, ValueView, as_int, as_items
 from gerules.engine.binding import UNBOUND, Kind, Match, Scope
 from gerules.engine.candidate import Candidate, Infer, Refused
 from gerules.engine.constants import attr_of_value, const_of_value, dtype_for_input, own_dtype
@@ -46,6 +48,9 @@ class Number:
 
 Operand = int | None | Number
 
+MAX_LIST: Final = 1024
+"""Values that a list has at most when a rewrite makes it, and so nodes that one `each` makes."""
+
 
 @dataclass(slots=True)
 class Builder:
@@ -64,6 +69,8 @@ class Builder:
         default_factory=dict[str, int | tuple[int, ...] | None]
     )
     """Names that build lines defined so far."""
+    item: int | None = None
+    """Inside `each`: which item of every list is meant."""
 
     def run(self) -> None:
         """Build every line. Raises Refused when one cannot be built here."""
@@ -74,11 +81,15 @@ class Builder:
     def _line(self, line: BuildLine) -> None:
         wanted: list[int | None] = []
         names: list[tuple[str, int]] = []
+        rest: tuple[str, int] | None = None
         for target in line.targets:
             if isinstance(target, RestTargets):
                 old = self._bound_values(target.name)
                 if old is None:
-                    raise Refused(f"*{target.name} names no matched values")
+                    n_others = len(line.targets) - 1
+                    rest = (target.name, len(wanted))
+                    wanted += [None] * (self._n_outputs(line.build) - n_others)
+                    continue
                 wanted += old
                 self.made[target.name] = tuple(old)
                 continue
@@ -91,6 +102,10 @@ class Builder:
             found = [*found] * len(wanted)
             self._forward_all(wanted, found[0] if found else None)
             return
+        if rest is not None:
+            n_new = len(wanted) - (len(line.targets) - 1)
+            made = found[rest[1] : rest[1] + n_new]
+            self.made[rest[0]] = tuple(value for value in made if value is not None)
         for name, place in names:
             result = found[place] if place < len(found) else None
             if name != ANY:
@@ -158,6 +173,8 @@ class Builder:
                 return [operand]
             case BuildFunction(call=call):
                 return self._function(call, wanted)
+            case BuildEach(call=call):
+                return self._each(call, wanted)
             case BuildCall():
                 return self._call(build, wanted)
 
@@ -217,6 +234,54 @@ class Builder:
     def _name(self, value: int) -> str:
         return self.candidate.site.values[value].name or f"%{value}"
 
+    # ------------------------------------------------------------ lists
+    def _each(self, call: BuildCall, wanted: Sequence[int | None]) -> list[int | None]:
+        """Build a node for every item; `wanted` as in `_build`, one for each."""
+        n_items = self._n_items(call)
+        if n_items != len(wanted):
+            raise Refused(f"`each` makes {n_items} values where {len(wanted)} are replaced")
+        found: list[int | None] = []
+        for place, value in enumerate(wanted):
+            self.item = place
+            found += self._call(call, [value])[:1]
+        self.item = None
+        return found
+
+    def _n_items(self, call: BuildCall) -> int:
+        """The common length of the lists that a call and those inside it name."""
+        refs = [arg.name for inner in calls_of(call) for arg in inner.args if isinstance(arg, BuildRef)]
+        lists = {name: found for name in refs if (found := self._list(name)) is not None}
+        lengths = {len(found) for found in lists.values()}
+        if len(lengths) != 1:
+            told = ", ".join(f"{name} has {len(found)}" for name, found in lists.items())
+            raise Refused(f"`each` needs lists of one length ({told or 'there is none'})")
+        if (n_items := lengths.pop()) > MAX_LIST:
+            raise Refused(f"`each` would make {n_items} nodes, and makes {MAX_LIST} at most")
+        return n_items
+
+    def _list(self, name: str) -> Sequence[Operand] | None:
+        """The items of a name that is a list; None for any other."""
+        if name in self.made:
+            found = self.made[name]
+            return found if isinstance(found, tuple) else None
+        slot = self.scope.slots.get(name)
+        if slot is None or self.match.slots[slot] is UNBOUND:
+            return None
+        view = self.evaluator.view(self.match.slots[slot], self.scope.kinds[name])
+        return self._rest((name,)) if isinstance(view, tuple) else None
+
+    def _n_outputs(self, build: Build) -> int:
+        """How many values a new list gets, as the parameters of its operator say."""
+        if isinstance(build, BuildEach):
+            return self._n_items(build.call)
+        for name, expr in build.attrs if isinstance(build, BuildCall) else ():
+            if name.name in COUNTING and (value := self._evaluate(expr)) is not None:
+                n_outputs = len(as_items(value)) if isinstance(value, tuple) else as_int(value, name.name)
+                if not 1 <= n_outputs <= MAX_LIST:
+                    raise Refused(f"a list has 1 to {MAX_LIST} values, not {n_outputs}")
+                return n_outputs
+        raise Refused("nothing says how many values the list has")
+
     # ------------------------------------------------------------ operands
     def _operands(self, arg: BuildArg) -> list[Operand]:
         match arg:
@@ -232,6 +297,8 @@ class Builder:
                 return [self._ref(name)]
             case BuildCall() | BuildFunction():
                 return [self._build(arg, [None])[0]]
+            case BuildEach(call=call):
+                return list(self._each(call, [None] * self._n_items(call)))
 
     def _setting(self, name: str) -> Value:
         params = self.evaluator.base.params
@@ -240,6 +307,8 @@ class Builder:
         return params[name]
 
     def _ref(self, name: str) -> Operand:
+        if self.item is not None and (items := self._list(name)) is not None:
+            return items[self.item]
         if name in self.made:
             found = self.made[name]
             if isinstance(found, tuple):
