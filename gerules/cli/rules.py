@@ -85,25 +85,52 @@ def list_command(
 
 @rules_app.command("check")
 @guarded
-def check_command(paths: PathsArgument = None, json: JsonOption = False, debug: DebugOption = False) -> None:
-    """Check rule texts: syntax, names, operators with their inputs and attributes.
+def check_command(
+    paths: PathsArgument = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only", metavar="ANALYSIS", help="Only this analysis, or `names` for none; may be repeated."
+        ),
+    ] = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Check rule texts: names, operators and attributes, and what the rules come to together.
 
-    Ends with exit code 1 when there are errors; warnings alone are no fault.
+    Does each phase end? Which rules apply at one place? Can every guard fail,
+    and is every change of a rounding admitted? Ends with exit code 1 when
+    there are errors; warnings alone are no fault.
 
     \b
     Examples:
       gerules rules check
       gerules rules check my_rules/ extra.ger
+      gerules rules check my.ger --only termination
     """
+    from gerules.analysis.analyse import ANALYSES, analyse_rules
+    from gerules.cli.progress import Steps
+    from gerules.dsl import RuleError
+
+    wanted = {choose("--only", name, (*ANALYSES, "names")) for name in only or ANALYSES}
     book = load_book(paths)
     names = files_meant(book, paths)
+    chosen = [rule for rule in book.rules if rule.span.source.name in names]
+    with Steps("checking rules") as steps:
+        analysis = analyse_rules(book, chosen, only=wanted, on_step=steps.begin)
     own = [item for item in book.warnings if item.span is None or item.span.source.name in names]
-    n_rules = sum(1 for rule in book.rules if rule.span.source.name in names)
+    own += [item for item in analysis.diagnostics if item.severity == "warning"]
+    errors = [item for item in analysis.diagnostics if item.severity == "error"]
+    if errors:
+        if not json:
+            warn(own)
+        raise RuleError(errors)
     if json:
-        show_json({"files": sorted(names), "n_rules": n_rules, "warnings": [item.as_json() for item in own]})
+        found = {"files": sorted(names), "n_rules": len(chosen), "stops": analysis.stops}
+        show_json({**found, "warnings": [item.as_json() for item in own]})
         return
     warn(own)
-    show(f"{_counted(len(names), 'file')}, {_counted(n_rules, 'rule')}: {_verdict(own)}")
+    show(f"{_counted(len(names), 'file')}, {_counted(len(chosen), 'rule')}: {_verdict(own)}")
 
 
 @rules_app.command("test")

@@ -1,0 +1,91 @@
+"""All analyses of a rule book, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gerules.analysis.settings import RunningPhase, Surveyed
+from gerules.analysis.termination import Conflict, Termination, describe, false_decrease
+from gerules.dsl.book import RuleBook
+from gerules.dsl.syntax import Rule
+from gerules.engine.define_schema import register_defines
+from gerules.errors import Diagnostic
+from gerules.ops import Schemas
+
+ANALYSES: Final = ("termination",)
+"""What can be asked for, in the order in which it is done."""
+
+
+@dataclass(slots=True)
+class Analysis:
+    """What was found. `stops` says of each phase whether it is proved to end."""
+
+    diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    stops: dict[str, bool] = field(default_factory=dict[str, bool])
+
+
+def analyse_rules(
+    book: RuleBook,
+    rules: Sequence[Rule] | None = None,
+    *,
+    only: Collection[str] = ANALYSES,
+    on_step: Callable[[str], None] = lambda _name: None,
+) -> Analysis:
+    """Say what can be said of rules before they run.
+
+    Args:
+        book: Checked; all its rules run together, whichever are asked about.
+        rules: Those to report on; all of the book unless given.
+        only: Some of `ANALYSES`.
+        on_step: Told what begins.
+
+    Returns:
+        Warnings, and errors for rules that can never apply; nothing is raised for what they say.
+    """
+    schemas = Schemas()
+    register_defines(book.defines.values(), schemas)
+    survey = Surveyed(book, schemas)
+    chosen = list(book.rules if rules is None else rules)
+    names = {rule.name.name for rule in chosen}
+    found = Analysis()
+    if "termination" in only:
+        on_step("termination")
+        found.diagnostics += _termination(survey, names, found.stops)
+    return found
+
+
+def _termination(survey: Surveyed, names: Collection[str], stops: dict[str, bool]) -> Iterator[Diagnostic]:
+    termination = Termination(survey.vocabulary, survey.schemas)
+    seen: set[tuple[str, ...]] = set()
+    for phase in survey.phases:
+        conflicts = _conflicts(survey, termination, phase)
+        stops[phase.name] = not conflicts
+        for conflict, where in conflicts.items():
+            key = tuple(rule.name.name for rule in conflict.rules)
+            if key not in seen and any(name in names for name in key):
+                seen.add(key)
+                yield describe(conflict, phase.name, where)
+    for rule in survey.book.rules:
+        counts = termination.counts(rule) if rule.decreases is not None and rule.name.name in names else ""
+        warning = None if isinstance(counts, str) else false_decrease(rule, counts, survey.schemas)
+        if warning is not None:
+            yield warning
+
+
+def _conflicts(survey: Surveyed, termination: Termination, phase: RunningPhase) -> Mapping[Conflict, str]:
+    """Return the sets of rules that may go round, and where; only rules that are on together count."""
+    if not termination.conflicts(phase.repeated):
+        return {}
+    found: dict[Conflict, str] = {}
+    seen: set[tuple[str, ...]] = set()
+    for where in survey.surroundings:
+        on = [rule for rule in phase.repeated if rule.name.name in where.on]
+        for conflict in termination.conflicts(on):
+            key = tuple(rule.name.name for rule in conflict.rules)
+            if key not in seen:
+                seen.add(key)
+                is_special = any(rule.when or rule.opsets for rule in conflict.rules)
+                found[conflict] = f"they are on together {where}" if len(key) > 1 and is_special else ""
+    return found

@@ -1,0 +1,1 @@
+"""Tests of what can be said of rules before they run."""
