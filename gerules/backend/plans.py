@@ -17,6 +17,7 @@ from gerules.backend.memory import (
     coalesce,
     find_races,
     plan_memory,
+    share_by_order,
     spread_offsets,
 )
 from gerules.backend.schedule import (
@@ -28,6 +29,7 @@ from gerules.backend.schedule import (
     check_schedule,
     find_accesses,
     find_lifetimes,
+    find_touches,
     prove_in_place,
     workspace_id,
 )
@@ -47,7 +49,8 @@ class Plans:
     """Where and when everything in a graph happens.
 
     Attributes:
-        lifetimes: Of values and workspaces, one each, in steps of `schedule`.
+        lifetimes: Of values and workspaces, one each, in steps of `schedule`. Where bytes are shared by the
+            proven order of several streams, they reach from the first touch to the last.
         in_place: Outputs that took over the bytes of an input.
         memory: The plan of the buffers, with its figures.
         offsets: Of every value and workspace (`workspace_id`) in the arena.
@@ -115,13 +118,28 @@ def make_plans(
     known.update(graph.inputs)
     proven = prove_in_place(tasks, schedule, lowering.wishes)
     buffers = coalesce(lifetimes, in_place=[w for w in proven if w.input in known and w.output in known])
-    memory = plan_memory(
-        buffers.lifetimes,
-        limit_bytes=limit_bytes,
-        align_bytes=align_bytes,
-        effort=effort,
-        name_of=lambda id: _name_of(id, graph),
-    )
+
+    def plan(limit: int | None) -> MemoryPlan:
+        return plan_memory(
+            buffers.lifetimes,
+            limit_bytes=limit,
+            align_bytes=align_bytes,
+            effort=effort,
+            name_of=lambda id: _name_of(id, graph),
+        )
+
+    if schedule.n_streams <= 1:
+        memory = plan(limit_bytes)
+    else:
+        by_lives = plan(None)
+        accesses = find_accesses(tasks, schedule, kept=kept)
+        memory = share_by_order(
+            by_lives, accesses, schedule.streams, schedule.waits, leader=buffers.leader
+        )
+        if limit_bytes is not None and memory.peak_bytes > limit_bytes:
+            memory = plan(limit_bytes)  # a hard limit is worth another search, or says what does not fit
+        elif memory is not by_lives:
+            lifetimes = find_touches(lifetimes, accesses)
     plans = Plans(
         lowering, tasks, schedule, tuple(lifetimes), buffers.taken, memory, spread_offsets(memory, buffers)
     )

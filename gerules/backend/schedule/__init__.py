@@ -2,7 +2,13 @@
 
 from gerules.backend.schedule.errors import ScheduleError
 from gerules.backend.schedule.events import Event, find_events
-from gerules.backend.schedule.lives import find_accesses, find_horizons, find_lifetimes, prove_in_place
+from gerules.backend.schedule.lives import (
+    find_accesses,
+    find_horizons,
+    find_lifetimes,
+    find_touches,
+    prove_in_place,
+)
 from gerules.backend.schedule.order import Order, choose_order, order_lower_bound, peak_bytes
 from gerules.backend.schedule.schedule import Schedule, ScheduleFlaw, build_schedule, check_schedule
 from gerules.backend.schedule.streams import EngineRule, StreamOptions, assign_streams
@@ -27,6 +33,7 @@ __all__ = [
     "find_events",
     "find_horizons",
     "find_lifetimes",
+    "find_touches",
     "order_lower_bound",
     "peak_bytes",
     "prove_in_place",

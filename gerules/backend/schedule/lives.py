@@ -49,6 +49,19 @@ def find_lifetimes(graph: TaskGraph, schedule: Schedule, *, kept: Collection[int
     return keep(lives, kept, n) if kept else lives
 
 
+def find_touches(lifetimes: Iterable[Lifetime], accesses: Iterable[Access]) -> list[Lifetime]:
+    """Return lifetimes that reach from the first touch to the last, in the order of issue.
+
+    They do not say what may share bytes over streams: `gerules.backend.memory.find_races` does.
+    """
+    touches = {access.id: (access.writer, *access.readers) for access in accesses}
+    out: list[Lifetime] = []
+    for life in lifetimes:
+        steps = touches.get(life.id, (life.first, life.last))
+        out.append(replace(life, first=max(0, min(steps)), last=max(0, *steps), last_read=None))
+    return out
+
+
 def find_horizons(schedule: Schedule) -> list[int]:
     """For each step, the last step issued that does not happen after it; itself when all later ones do.
 
