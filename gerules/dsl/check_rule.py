@@ -446,7 +446,8 @@ class RuleChecker:
     # ------------------------------------------------------------ tests
     def _test(self, test: RuleTest, bindings: Bindings) -> None:
         book = self.names.book
-        leaves = {Kind.LEAF, Kind.LIST}
+        # What a test gives for a chain is the other operand of its operators.
+        leaves = {Kind.LEAF, Kind.LIST, Kind.CHAIN}
         given: set[str] = set()
         for item in test.inputs:
             name = item.name
@@ -473,7 +474,10 @@ class RuleChecker:
             for op in choice.ops:
                 self.operators.check_known(op, self.faults)
             bindings.used.add(choice.name.name)
-        for name in test.escapes:
+        for item in test.after:
+            for op in item.ops:
+                self.operators.check_known(op, self.faults)
+        for name in (*test.escapes, *(item.name for item in test.after)):
             if bindings.kinds.get(name.name) is not Kind.RESULT:
                 self._undefined(name, [n for n, k in bindings.kinds.items() if k is Kind.RESULT])
         for name, known in ((test.device, book.devices), (test.profile, book.profiles)):

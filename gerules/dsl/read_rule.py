@@ -281,6 +281,7 @@ def _test(reader: Reader, tree: Tree[Token]) -> RuleTest:
     doc, *statements = kids(tree)
     inputs: list[GivenValue | GivenAttr] = []
     choices: list[GivenChoice] = []
+    after: list[GivenChoice] = []
     device: Ident | None = None
     profile: Ident | None = None
     rtol: float | None = None
@@ -296,10 +297,9 @@ def _test(reader: Reader, tree: Tree[Token]) -> RuleTest:
                 inputs.append(
                     GivenAttr(reader.line(item), reader.ident(children[0]), read_expr(reader, children[1]))
                 )
-            case "t_choose":
-                choices.append(
-                    GivenChoice(reader.line(item), reader.ident(children[0]), reader.idents(children[1:]))
-                )
+            case "t_choose" | "t_after":
+                given = GivenChoice(reader.line(item), reader.ident(children[0]), reader.idents(children[1:]))
+                (choices if item.data == "t_choose" else after).append(given)
             case "t_device":
                 device = reader.ident(children[0])
             case "t_profile":
@@ -319,6 +319,7 @@ def _test(reader: Reader, tree: Tree[Token]) -> RuleTest:
         reader.text(doc),
         tuple(inputs),
         tuple(choices),
+        tuple(after),
         device,
         profile,
         rtol,

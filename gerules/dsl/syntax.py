@@ -453,7 +453,10 @@ class GivenAttr(Syntax):
 
 @dataclass(frozen=True, slots=True)
 class GivenChoice(Syntax):
-    """`choose f = [Relu]`: the operators that a variable or a chain stands for."""
+    """`choose f = [Relu]`: the operators that a variable or a chain stands for.
+
+    For `after y = [Relu, Transpose]`: the operators that read a matched value, one after the other.
+    """
 
     name: Ident
     ops: tuple[Ident, ...]
@@ -466,6 +469,7 @@ class RuleTest(Syntax):
     doc: str
     inputs: tuple[GivenValue | GivenAttr, ...]
     choices: tuple[GivenChoice, ...]
+    after: tuple[GivenChoice, ...]
     device: Ident | None
     profile: Ident | None
     rtol: float | None

@@ -159,7 +159,7 @@ class _Builder:
                 self.group(statement, frame)
         for line in lines:
             self.line(line, frame)
-        outputs = self.outputs(frame)
+        outputs = self.followed(self.outputs(frame), frame)
         if not outputs:
             raise Unbuildable("the pattern gives no value")
         self.editor.set_outputs(outputs)
@@ -189,6 +189,22 @@ class _Builder:
                     if value is not None and self.editor.n_uses(value) == 0:
                         found.append(value)
         return list(dict.fromkeys(value for value in found if self.editor.producer(value) is not None))
+
+    def followed(self, outputs: list[int], frame: Frame) -> list[int]:
+        """Return the outputs, those that `after` speaks of through the operators that read them."""
+        for item in self.test.after:
+            value = first = frame.names.get(item.name.name)
+            if first is None:
+                raise Unbuildable(f"the pattern gives no {item.name.name}")
+            for op in item.ops:
+                inputs: list[int | None] = [value]
+                attrs: dict[str, Attr] = {}
+                self.parts.complete(op.name, inputs, attrs, is_open=True)
+                value = self.parts.node(op.name, inputs, attrs, 1)[0]
+            if value is not None:
+                outputs = [value if output == first else output for output in outputs]
+                outputs += [value] if value not in outputs else []
+        return outputs
 
     def read(self, value: int) -> int:
         inputs: list[int | None] = [value]
@@ -296,7 +312,7 @@ class _Builder:
                 self.parts.put(name, key, value, inputs, attrs)
         is_open = call.rest is not None and call.rest.name is None
         self.parts.complete(name, inputs, attrs, is_open=is_open)
-        return self.parts.node(name, inputs, attrs, n_outputs)
+        return self.parts.node(name, inputs, attrs, max(n_outputs, self.parts.n_parts(name, inputs, attrs)))
 
     def op_of(self, op: PlainOp | VariableOp) -> str:
         if isinstance(op, PlainOp):
@@ -384,17 +400,22 @@ class _Builder:
             schema = self.setting.schema(name)
             inputs = [value]
             if schema is not None and schema.min_inputs > 1 and value is not None:
-                type = self.editor.values[value].type
-                if not isinstance(type, TensorType) or not type.is_static:
-                    raise Unbuildable("a chain over values of unknown shape")
-                shape = tuple(dim for dim in type.shape or () if isinstance(dim, int))
-                called = f"side{len(self.parts.feeds)}"
-                self.parts.feeds[called] = self.parts.random(type.dtype, shape, None, None)
-                inputs.append(self.editor.add_input(type, called))
+                inputs.append(self.side(op.name, value))
                 if schema.is_commutative and self.choices.pick(2):
                     inputs.reverse()
             value = self.parts.node(name, inputs, {}, 1)[0]
         return value
+
+    def side(self, chain: str, value: int) -> int | None:
+        """Return another operand for an operator of a chain: as the test gives it, or like the value."""
+        if chain in self.parts.given:
+            return self.parts.leaf(chain, None)
+        type = self.editor.values[value].type
+        if not isinstance(type, TensorType) or not type.is_static:
+            raise Unbuildable("a chain over values of unknown shape")
+        name = f"side{len(self.parts.feeds)}"
+        self.parts.feeds[name] = self.parts.random(type.dtype, type.static_shape, None, None)
+        return self.editor.add_input(type, name)
 
     # ------------------------------------------------------------ keywords
     def keyword(

@@ -212,10 +212,21 @@ class TestGraph:
                 inputs.append(self.editor.add_const(np.asarray([*sizes[:1], -1], np.int64)))
             case "Unsqueeze" if len(inputs) == 1 and not attrs:
                 self.put(op, "axes", (0,), inputs, attrs)
+            case "TransData" if not attrs:
+                attrs |= {"src_format": "NCHW", "dst_format": "NHWC", "groups": 1}
             case name if "Conv" in name and is_open and not attrs and len(sizes) == 4 and len(inputs) > 1:
                 self._complete_conv(sizes, inputs[1], attrs)
             case _:
                 pass
+
+    def n_parts(self, op: str, inputs: Sequence[int | None], attrs: Mapping[str, Attr]) -> int:
+        """Return how many outputs a Split must have, whichever of them a pattern names; 1 for others."""
+        if op.removeprefix("ge::") != "Split":
+            return 1
+        sizes = attrs.get("split")
+        if len(inputs) > 1 and inputs[1] in self.editor.consts:
+            sizes = tuple(self.editor.consts[inputs[1]].array.ravel())
+        return len(sizes) if isinstance(sizes, tuple) else 1
 
     def _complete_conv(self, x: tuple[int, ...], weight: int | None, attrs: dict[str, Attr]) -> None:
         """Let a convolution keep the size of the picture, so that sums fit."""

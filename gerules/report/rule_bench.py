@@ -1,0 +1,270 @@
+"""The bench that rules are tried on: one rule, one graph, what it did, and what both sides compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from gerules.dsl.book import RuleBook
+from gerules.dsl.expressions import CallExpr, Compare, Literal, ParamRef, Ref
+from gerules.dsl.external import called_twice
+from gerules.dsl.selection import Environment, Selection, TextDevice, select_rules
+from gerules.dsl.syntax import Condition, Rule, RuleTest
+from gerules.engine.candidate import CostOf
+from gerules.engine.define import define_extra, expand_define, make_infer
+from gerules.engine.define_schema import register_defines
+from gerules.engine.evaluation import RuleContext
+from gerules.engine.ranking import RulePlans, plan_rules
+from gerules.engine.rewrite import rewrite
+from gerules.errors import GerulesError
+from gerules.ir import Graph, Node, ValueType
+from gerules.ops import Schemas
+from gerules.passes.devices import find_device
+from gerules.report.rule_graphs import Instance
+from gerules.report.rule_inputs import Array, Setting
+from gerules.runtime.interpreter import Interpreter
+from gerules.runtime.reference import evaluate
+from gerules.target import CostModel, Device
+from gerules.target.cost import BodyOf
+
+USUAL_OPSETS: Final = (20, 22, 19, 17, 16, 13, 12, 9)
+"""Versions of ONNX that a test is run at: the first one that the rule allows."""
+
+USUAL_DEVICE: Final = "host"
+"""The device of a test that names none."""
+
+FUEL: Final = 200
+"""Rewrites of one test graph; more than that is a rule that does not stop."""
+
+RTOL: Final[Mapping[str, float]] = {
+    "float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6, "float64": 1e-12,
+}  # fmt: skip
+"""How far results may part, relative to their size, where a test does not say."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """What a test runs under: a device and a profile of the book, and an opset."""
+
+    setting: Setting
+    selection: Selection
+    context: RuleContext
+    body_of: BodyOf
+    cost: CostOf | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a rule did to one graph.
+
+    `after` is None when it did not fire; `reasons` say why not. `held` and `refused` are guards, by their
+    place among the rule's, that were seen to hold and not to hold.
+    """
+
+    after: Graph | None
+    reasons: frozenset[str]
+    held: frozenset[int]
+    refused: frozenset[int]
+
+
+class Bench:
+    """Tries rules of a book on graphs; what depends on device, profile and opset is made once for each."""
+
+    def __init__(self, book: RuleBook, schemas: Schemas | None = None) -> None:
+        self.book = replace(book, functions=called_twice(book.functions))  # rules call pure functions only
+        if schemas is None:
+            schemas = Schemas()
+            register_defines(book.defines.values(), schemas)
+        self.schemas = schemas
+        self._places: dict[tuple[str, str, int], Place] = {}
+        self._devices: dict[str, Device] = {}
+
+    def place(self, rule: Rule, test: RuleTest) -> Place:
+        """Return what a test of a rule runs under. Raises DeviceError for a device without description."""
+        device = test.device.name if test.device is not None else USUAL_DEVICE
+        profile = test.profile.name if test.profile is not None else ""
+        key = (device, profile, self._opset_for(rule))
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = self._make_place(*key)
+        return found
+
+    def _make_place(self, device: str, profile: str, opset: int) -> Place:
+        known = self.book.devices.get(device)
+        environment = Environment(
+            profile=profile or None,
+            device=TextDevice(self.book, known) if known is not None else None,
+            opset=opset,
+        )
+        selection = select_rules(self.book, environment)
+        context = RuleContext(selection.scope, self.book.patterns)
+        extra = define_extra(self.book.defines, schemas=self.schemas, context=context)
+        infer = make_infer(self.schemas, {"": opset}, extra)
+        body_of = self._body_of(context)
+        setting = Setting(self.book, self.schemas, infer, selection.scope, opset)
+        return Place(setting, selection, context, body_of, self._cost(device, body_of))
+
+    def _opset_for(self, rule: Rule) -> int:
+        for opset in USUAL_OPSETS:
+            if all(_holds(opset, op, version) for op, version in rule.opsets):
+                return opset
+        return self.schemas.latest_opset
+
+    def _cost(self, device: str, body_of: BodyOf) -> CostOf | None:
+        """Return what work costs on a device of the book; None for one that it does not describe."""
+        if device not in self.book.devices:
+            return None
+        if device not in self._devices:
+            self._devices[device] = find_device(self.book, device, schemas=self.schemas)
+        return CostModel(self._devices[device], body_of).node
+
+    def _body_of(self, context: RuleContext) -> BodyOf:
+        """Return what gives the meaning of a fused or defined operator."""
+        extra = define_extra(self.book.defines, schemas=self.schemas, context=context)
+        infer = make_infer(self.schemas, {}, extra)
+
+        def meaning(node: Node, inputs: Sequence[ValueType | None]) -> Graph | None:
+            body = node.bodies.get("body")
+            if body is not None:
+                return body.graph
+            define = self.book.defines.get(node.op)
+            if define is None:
+                return None
+            return expand_define(define, node, inputs, schemas=self.schemas, infer=infer, context=context)
+
+        return meaning
+
+
+class Trial:
+    """One rule under one place: applied to graphs, and both sides computed."""
+
+    def __init__(self, bench: Bench, rule: Rule, place: Place) -> None:
+        self.rule = rule
+        self.place = place
+        self._schemas = bench.schemas
+        self._plans: RulePlans | None = None
+        self._guards = [guard.reason or f"`{guard.test.span.text}` does not hold" for guard in rule.guards]
+        self.interpreter = Interpreter(place.body_of)
+
+    def apply(self, graph: Graph) -> Outcome:
+        """Apply the rule alone. Raises RuleError when it does not stop, or cannot be compiled."""
+        if self._plans is None:
+            self._plans = plan_rules([_numbered(self.rule, self._guards)], self.place.context)
+        after, trace = rewrite(
+            graph,
+            self._plans,
+            schemas=self._schemas,
+            infer=self.place.setting.infer,
+            cost=self.place.cost,
+            phase="test",
+            fuel=FUEL,
+        )
+        count = trace.count(self.rule.name.name)
+        refused: set[int] = set()
+        reasons: set[str] = set()
+        n_held = len(self._guards) if count.applications else 0
+        found = dict.fromkeys(count.refusals)
+        if count.best is not None and not count.applications:
+            found[count.best.reason] = None
+        for text in found:
+            guard, reason = _number_of(text)
+            reasons.add(reason)
+            if guard is not None:
+                refused.add(guard)
+            elif text in count.refusals:
+                n_held = len(self._guards)
+        n_held = max(n_held, max(refused, default=0))
+        is_fired = count.applications > 0
+        held = frozenset(range(n_held))
+        return Outcome(after if is_fired else None, frozenset(reasons), held, frozenset(refused))
+
+    def compute(self, graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
+        """Return the outputs of a graph. Raises RunError."""
+        return list(evaluate(graph, feeds, interpreter=self.interpreter).values())
+
+    def differ(self, instance: Instance, after: Graph, test: RuleTest) -> str:
+        """Say where the sides of a rule part on the arrays of an instance; empty when they agree."""
+        before = self.compute(instance.graph, instance.feeds)
+        return compare(before, self.compute(after, instance.feeds), test)
+
+
+def compare(before: Sequence[Array], after: Sequence[Array], test: RuleTest) -> str:
+    """Say where two results part; empty when they agree within the tolerance of the test."""
+    if len(before) != len(after):
+        return f"{len(before)} results before, {len(after)} after"
+    for place, (want, got) in enumerate(zip(before, after, strict=True)):
+        if want.shape != got.shape or want.dtype != got.dtype:
+            return f"result {place} was {want.dtype}{list(want.shape)} and is {got.dtype}{list(got.shape)}"
+        rtol = test.rtol if test.rtol is not None else RTOL.get(want.dtype.name, 0.0)
+        atol = test.atol if test.atol is not None else rtol * 0.1
+        one, two = want.astype(np.float64), got.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            if np.allclose(two, one, rtol=rtol, atol=atol, equal_nan=True):
+                continue
+            off = np.abs(one - two)
+        off = np.where(np.isnan(off) & ~(np.isnan(one) & np.isnan(two)) & (one != two), np.inf, off)
+        at = np.unravel_index(int(np.nanargmax(off)), off.shape)
+        spot = [int(axis) for axis in at]
+        return f"result {place} differs most at {spot}: {one[at]:.8g} before, {two[at]:.8g} after"
+    return ""
+
+
+# ---------------------------------------------------------------- which guard refused
+_MARK: Final = "\x1f"
+"""Stands between the number of a guard and its reason; no reason of a rule holds it."""
+
+
+def _numbered(rule: Rule, reasons: Sequence[str]) -> Rule:
+    """Return the rule with the number of each guard in its reason: two guards may give the same one."""
+    steps: list[object] = []
+    place = 0
+    for step in rule.steps:
+        if isinstance(step, Condition):
+            steps.append(replace(step, reason=f"{place}{_MARK}{reasons[place]}"))
+            place += 1
+        else:
+            steps.append(step)
+    return replace(rule, steps=tuple(steps))
+
+
+def _number_of(text: str) -> tuple[int | None, str]:
+    number, mark, reason = text.partition(_MARK)
+    return (int(number), reason) if mark else (None, text)
+
+
+def steers_search(guard: Condition) -> bool:
+    """Whether the engine looks for matches by a guard, so that none is ever refused by it.
+
+    `len(chain) <= n` bounds the paths that are tried, `ordered(a, b)` the pairs.
+    """
+    match guard.test:
+        case Compare(first=CallExpr(callee=Ref(name="len")), rest=(("<" | "<=", Literal() | ParamRef()),)):
+            return True
+        case CallExpr(callee=Ref(name="ordered")):
+            return True
+        case _:
+            return False
+
+
+def _holds(opset: int, op: str, version: int) -> bool:
+    match op:
+        case "==":
+            return opset == version
+        case "!=":
+            return opset != version
+        case "<":
+            return opset < version
+        case "<=":
+            return opset <= version
+        case ">":
+            return opset > version
+        case _:
+            return opset >= version
+
+
+def fault_text(error: GerulesError) -> str:
+    """Return the first fault of an error in one line."""
+    return f"{error.diagnostics[0].code.code}: {error.diagnostics[0].message}"
