@@ -22,13 +22,13 @@ class Fans:
         self._by_value: dict[int, _Row] = {}
         self._by_ops: dict[frozenset[str], _Row] = {}
 
-    def add(self, node: Node) -> None:
-        """Enter a node that is new, or reads something else than before."""
+    def add(self, node: Node, values: Iterable[int | None]) -> None:
+        """Enter a node that is new, or reads some values that have changed."""
         if not self._by_value and not self._by_ops:
             return
         entry = (self._editor.order_key(node.id), node.id)
-        for value in node.reads():
-            row = self._by_value.get(value)
+        for value in values:
+            row = self._by_value.get(value) if value is not None else None
             if row is not None:
                 _enter(row, entry)
         for ops, row in self._by_ops.items():

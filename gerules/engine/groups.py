@@ -20,7 +20,7 @@ ORDERED_TRIES: Final = 4
 LARGEST_GROUP: Final = 64
 """Members of a group without upper bound."""
 
-_TREE_LEVELS: Final = MOST_LEAVES - 1
+TREE_LEVELS: Final = MOST_LEAVES - 1
 """Nodes on the way from a leaf of `Op~(...)` to its root."""
 
 _DEEPEST_LOOK: Final = 1_000
@@ -34,7 +34,7 @@ def climb(nodes: Sequence[Node], rungs: Sequence[Rung], site: Site) -> list[Node
     for rung in rungs:
         above = dict(level) if rung.is_optional else {}
         fresh = list(level.values())
-        for _ in range(_TREE_LEVELS if rung.repeats else 1):
+        for _ in range(TREE_LEVELS if rung.repeats else 1):
             found: list[Node] = []
             for node in fresh:
                 for value in node.writes():

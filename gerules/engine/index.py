@@ -84,14 +84,14 @@ class GraphIndex:
         for value in node.writes():
             self.op_of[value] = node.op
 
-    def add(self, node: Node) -> None:
-        """Enter a node that is new or reads something else than before."""
+    def add(self, node: Node, values: Iterable[int | None]) -> None:
+        """Enter a node that is new, or reads some values that have changed."""
         bucket = self.by_op.get(node.op)
         if bucket is not None:
             self._enter(bucket, node.id)
         row = self.by_edge.get(node.op)
         if row is not None:
-            for value in node.inputs:
+            for value in values:
                 source = self.op_of.get(value) if value is not None else None
                 bucket = row.get(source) if source is not None else None
                 if bucket is not None:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
 from gerules.engine.apply import Applier, Change, sources_of
+from gerules.engine.ascent import Ascent
 from gerules.engine.binding import Match, Step, StepLimitError
 from gerules.engine.groups import NEIGHBOURS, climb
 from gerules.engine.index import Feature, GraphIndex
 from gerules.engine.probe import probe, sighting
 from gerules.engine.program import Program
 from gerules.engine.reasons import Untried, called, explain_untried, told_miss
-from gerules.engine.requirements import LONGEST_CHAIN, Requirement, Rung
+from gerules.engine.requirements import LONGEST_CHAIN, Requirement
 from gerules.engine.session import Session
 from gerules.engine.trace import VETOED, Application, Partial, Proposal, RuleCount
 from gerules.engine.witness import Applied, Refusal, WatchedMatch
-from gerules.engine.worklist import Worklist
+from gerules.engine.worklist import Place, Worklist
 from gerules.errors import Diagnostic, table
 from gerules.ir import Body, Const, Graph, GraphEditor, Node
 
@@ -27,6 +28,9 @@ STEP_BUDGET: Final = 50_000
 
 _MOST_INNER_READERS: Final = 8
 """A value with more readers cannot be an inner value of a match; losing one of them changes nothing."""
+
+_DEPTH_OF_OPERANDS: Final = 1
+"""How far an attempt comes when the root fits, and nothing that it reads."""
 
 _DEEPEST_BODY: Final = 64
 """Bodies within bodies; deeper ones are left as they are."""
@@ -39,6 +43,7 @@ _ROUNDS_BEYOND_NODES: Final = 1_000
 class Active:
     """A rule that is tried in this graph."""
 
+    rank: int
     program: Program
     applier: Applier
     step: Step
@@ -126,8 +131,13 @@ class _Run:
         self.active: dict[int, Active] = {}
         self.lacking: dict[int, Feature] = {}
         """What rules wait for, the first thing of each."""
-        self.positions: dict[str, list[tuple[int, tuple[Rung, ...]]]] = {}
+        self.ascent = Ascent(self.plans)
         self.siblings: dict[str, list[int]] = {}
+        """Rules with several roots, by the operators of all but the first."""
+        self.chains: dict[str, list[int]] = {}
+        """Rules with chains, by the operators of those."""
+        self.untold: set[int] = set()
+        """Rules of which no attempt has yet come far enough to say what is missing."""
         self.round: dict[int, int] = {}
         self.marks: dict[int, dict[str, object]] = (
             session.trace.body_annotations.setdefault(path, {}) if path else session.trace.annotations
@@ -137,7 +147,6 @@ class _Run:
         self.signs = [1.0 if plan.is_group or len(plan.roots) > 1 else outward for plan in self.plans]
         self.limit_round = len(graph.nodes) + _ROUNDS_BEYOND_NODES
         self.n_changes = 0
-        self.has_chains = False
 
     def go(self) -> Graph:
         editor = self.editor
@@ -146,7 +155,7 @@ class _Run:
         editor.consts.update(self.outer_consts)
         self.index.fill(editor, editor.consts)
         self.site.enter(editor, self.index.op_of)
-        editor.on_touch = self._touch
+        editor.on_touch = self.touched.setdefault
         for rank in range(len(self.plans)):
             self._activate(rank)
         while (rank := self.work.next_rank()) is not None:
@@ -166,9 +175,6 @@ class _Run:
         self._note_untried(committed)
         return committed
 
-    def _touch(self, node_id: int) -> None:
-        self.touched[node_id] = None
-
     # ------------------------------------------------------------ which rules, where
     def _activate(self, rank: int) -> None:
         """Start trying a rule, or wait for the first thing that the graph lacks."""
@@ -184,24 +190,27 @@ class _Run:
         program, applier = self.session.program(rank)
         program.chain_memory.failed.clear()
         step = program.start(lambda m: self._accept(rank, m))
-        self.active[rank] = Active(program, applier, step, self.session.trace.count(name))
-        for ops, rungs in plan.positions:
-            for op in ops:
-                self.positions.setdefault(op, []).append((rank, rungs))
-        for op in plan.other_ops:
-            self.siblings.setdefault(op, []).append(rank)
-        self.has_chains |= bool(program.chain_ops)
-        if rank < self.session.plans.n_run:
+        self.active[rank] = Active(rank, program, applier, step, self.session.trace.count(name))
+        is_run = rank < self.session.plans.n_run
+        if not (is_run and self.session.options.is_once):
+            self.ascent.enter(rank)
+            for op in plan.other_ops:
+                self.siblings.setdefault(op, []).append(rank)
+            for op in program.chain_ops:
+                self.chains.setdefault(op, []).append(rank)
+            if self.session.witness is None and not program.chain_ops:
+                self.untold.add(rank)
+        if is_run:
             rarest = min(plan.requirements, key=lambda item: index.count(item.feature))
             self.work.fill(rank, self._places(rank, rarest))
 
-    def _places(self, rank: int, start: Requirement) -> list[tuple[float, int]]:
+    def _places(self, rank: int, start: Requirement) -> list[Place]:
         editor, root_ops = self.editor, self.plans[rank].root_ops
         nodes = [node for i in self.index.nodes(start.feature) if (node := editor.nodes.get(i)) is not None]
         if start.climb:
             nodes = climb(nodes, start.climb, self.site)
         key, sign = editor.order_key, self.signs[rank]
-        return [(sign * key(node.id), node.id) for node in nodes if node.op in root_ops]
+        return [(0, sign * key(node.id), node.id) for node in nodes if node.op in root_ops]
 
     # ------------------------------------------------------------ trying
     def _drain(self, rank: int) -> None:
@@ -263,6 +272,12 @@ class _Run:
 
     def _note_best(self, active: Active, m: Match, node: Node) -> None:
         active.best_depth = m.best_depth
+        rank = active.rank
+        if rank in self.untold and m.best_depth >= _DEPTH_OF_OPERANDS:
+            # Places without what the root needs would tell nothing new.
+            self.untold.discard(rank)
+            direct = [item.feature for item in self.plans[rank].requirements if not item.climb]
+            self.ascent.demand(rank, direct)
         known = active.count.best
         if known is not None and known.depth >= m.best_depth:
             return
@@ -294,7 +309,7 @@ class _Run:
         for value in node.inputs:
             producer = self.site.producer(value) if value is not None else None
             if producer is not None and producer.op in ops:
-                self.work.push(rank, self.signs[rank] * self.editor.order_key(producer.id), producer.id)
+                self._queue(rank, producer)
 
     # ------------------------------------------------------------ after a match
     def _accept(self, rank: int, m: Match) -> bool:
@@ -361,23 +376,32 @@ class _Run:
         """Enter what is new into the index, drop what nobody reads now, and queue the places around."""
         editor, index, fans = self.editor, self.index, self.site.fans
         self._drop_unread(change)
+        moved: dict[int, list[int]] = {}
+        """What nodes read that has another producer now."""
         for node in change.added:
             index.declare(node)
-        changed = {value for node in change.added for value in node.writes()}
-        changed.update(change.replaced)
         fresh = {node.id for node in change.added}
+        for value in {*change.replaced, *(value for node in change.added for value in node.writes())}:
+            for reader in editor.readers(value):
+                moved.setdefault(reader, []).append(value)
         around: list[Node] = []
         for node_id in self.touched:
             node = editor.nodes.get(node_id)
             if node is None:
                 continue
-            is_reader = node_id in fresh or any(value in changed for value in node.reads())
-            is_inner = all(editor.n_uses(value) <= _MOST_INNER_READERS for value in node.writes())
-            if is_reader or is_inner or self._reads_new(node):
-                index.add(node)
-                around.append(node)
-            if is_reader or node_id not in fresh:
-                fans.add(node)
+            if node_id in moved and node_id not in fresh:
+                values: Sequence[int | None] = moved[node_id]
+            elif (
+                node_id in fresh
+                or all(editor.has_few_uses(value, _MOST_INNER_READERS) for value in node.writes())
+                or self._reads_new(node)
+            ):
+                values = node.inputs
+            else:
+                continue
+            index.add(node, values)
+            fans.add(node, values)
+            around.append(node)
         if index.woken:
             self._wake()
         for node in around:
@@ -395,30 +419,33 @@ class _Run:
             self._activate(rank)
 
     def _queue_around(self, node: Node) -> None:
-        site, signs, key = self.site, self.signs, self.editor.order_key
-        n_run = self.session.plans.n_run
-        is_once = self.session.options.is_once
-        for rank, rungs in self.positions.get(node.op, ()):
-            if is_once and rank < n_run:
+        editor, op_of = self.editor, self.index.op_of
+        for root, ranks in self.ascent.roots(node, editor, op_of):
+            for rank in ranks:
+                self._queue(rank, root)
+        siblings = self.siblings.get(node.op)
+        if siblings is not None:
+            self._queue_siblings(node, siblings)
+        chains = self.chains.get(node.op)
+        if chains is not None:
+            for rank in chains:
+                self._queue(rank, self._top_of_chain(node, self.active[rank].program.chain_ops))
+
+    def _queue_siblings(self, node: Node, ranks: Sequence[int]) -> None:
+        site = self.site
+        for value in node.inputs:
+            if value is None or value in site.consts or len(site.editor.readers(value)) < 2:
                 continue
-            root_ops = self.plans[rank].root_ops
-            for root in climb([node], rungs, site) if rungs else (node,):
-                if root.op in root_ops:
-                    self.work.push(rank, signs[rank] * key(root.id), root.id)
-        for rank in self.siblings.get(node.op, ()):
-            if is_once and rank < n_run:
-                continue
-            root_ops = self.plans[rank].root_ops
-            for value in node.inputs:
-                if value is None or value in site.consts:
-                    continue
-                for sibling in site.fans.readers(value, node.id, NEIGHBOURS // 4, NEIGHBOURS):
-                    if sibling.op in root_ops:
-                        self.work.push(rank, signs[rank] * key(sibling.id), sibling.id)
-        for rank, active in self.active.items() if self.has_chains else ():
-            if node.op in active.program.chain_ops and not (is_once and rank < n_run):
-                top = self._top_of_chain(node, active.program.chain_ops)
-                self.work.push(rank, signs[rank] * key(top.id), top.id)
+            for sibling in site.fans.readers(value, node.id, NEIGHBOURS // 4, NEIGHBOURS):
+                for rank in ranks:
+                    if sibling.op in self.plans[rank].root_ops:
+                        self._queue(rank, sibling)
+
+    def _queue(self, rank: int, root: Node) -> None:
+        order = self.signs[rank] * self.editor.order_key(root.id)
+        # A group takes what was there first: else it would grow by a few members again and again.
+        n_before = self.round.get(root.id, 0) if self.plans[rank].is_group else 0
+        self.work.push(rank, (n_before, order, root.id))
 
     def _top_of_chain(self, node: Node, ops: frozenset[str]) -> Node:
         editor = self.editor
@@ -438,7 +465,7 @@ class _Run:
         pending = [value for node in change.removed for value in node.reads()]
         while pending:
             node = editor.producer(pending.pop())
-            if node is None or node.op in effects or any(editor.n_uses(value) for value in node.writes()):
+            if node is None or node.op in effects or any(editor.is_read(value) for value in node.writes()):
                 continue
             editor.remove_node(node.id)
             pending += node.reads()

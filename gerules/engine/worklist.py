@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
+Place = tuple[int, float, int]
+"""A node to be tried: its generation, its place in the order of the graph, and its id."""
+
 
 class Queue:
     """Places for one rule. Those known from the start are sorted once; later ones go to a heap."""
@@ -11,8 +14,8 @@ class Queue:
     __slots__ = ("heap", "is_ready", "places", "start")
 
     def __init__(self) -> None:
-        self.start: list[tuple[float, int]] = []
-        self.heap: list[tuple[float, int]] = []
+        self.start: list[Place] = []
+        self.heap: list[Place] = []
         self.places: set[int] = set()
         self.is_ready = False
 
@@ -20,9 +23,9 @@ class Queue:
         """Remove and return the next place; None when there is none."""
         start, heap = self.start, self.heap
         if start and (not heap or start[-1] < heap[0]):
-            place = start.pop()[1]
+            place = start.pop()[2]
         elif heap:
-            place = heappop(heap)[1]
+            place = heappop(heap)[2]
         else:
             return None
         self.places.discard(place)
@@ -36,11 +39,11 @@ class Worklist:
         self._queues: list[Queue | None] = [None] * n_rules
         self._ready: list[int] = []
 
-    def fill(self, rank: int, places: list[tuple[float, int]]) -> None:
-        """Enter many places, each with its order."""
+    def fill(self, rank: int, places: list[Place]) -> None:
+        """Enter many places."""
         queue = self._queue(rank)
-        fresh = [entry for entry in places if entry[1] not in queue.places]
-        queue.places.update(place for _, place in fresh)
+        fresh = [entry for entry in places if entry[2] not in queue.places]
+        queue.places.update(entry[2] for entry in fresh)
         if queue.start:
             queue.heap += fresh
             heapify(queue.heap)
@@ -49,13 +52,14 @@ class Worklist:
             queue.start = fresh
         self._announce(rank, queue)
 
-    def push(self, rank: int, order: float, place: int) -> None:
+    def push(self, rank: int, place: Place) -> None:
         """Enter one place, unless it waits already."""
-        queue = self._queue(rank)
-        if place not in queue.places:
-            queue.places.add(place)
-            heappush(queue.heap, (order, place))
-            self._announce(rank, queue)
+        queue = self._queues[rank] or self._queue(rank)
+        if place[2] not in queue.places:
+            queue.places.add(place[2])
+            heappush(queue.heap, place)
+            if not queue.is_ready:
+                self._announce(rank, queue)
 
     def next_rank(self) -> int | None:
         """Return the rank of the first rule with a place to try; None when all is done."""

@@ -15,6 +15,8 @@ from gerules.ir.types import UNKNOWN, ValueType
 _SMALLEST_GAP: Final = 1e-6
 """Order keys closer than this are renumbered; a float has room for about 30 halvings of a gap of one."""
 
+_NOBODY: Final[Mapping[int, int]] = {}
+
 
 class CycleError(Exception):
     """A change would have made the graph cyclic; nothing was changed. For the engine, not for users."""
@@ -41,29 +43,45 @@ class GraphEditor:
         self.defaults: dict[int, Const] = dict(graph.defaults)
         self.on_touch = on_touch
         self._next_id = graph.next_id
-        self._producer: dict[int, int] = dict(graph.producer)
+        self._producer: dict[int, Node] = {}
         self._readers: dict[int, dict[int, int]] = {}
+        """How often each node reads a value."""
         self._key: dict[int, float] = {node: float(place) for place, node in enumerate(self.nodes)}
         self._top = float(len(self._key))
         self._output_count: dict[int, int] = {}
         for value in self.outputs:
             self._output_count[value] = self._output_count.get(value, 0) + 1
-        for node in self.nodes.values():
-            self._count_reads(node, +1)
+        producer, readers = self._producer, self._readers
+        for node_id, node in self.nodes.items():
+            for value in node.writes():
+                producer[value] = node
+            for value in node.reads():
+                counts = readers.get(value)
+                if counts is None:
+                    readers[value] = {node_id: 1}
+                else:
+                    counts[node_id] = counts.get(node_id, 0) + 1
+        self.producer: Callable[[int], Node | None] = producer.get
+        """Returns the node that produces a value, or None for inputs, consts and captures."""
 
     # ------------------------------------------------------------ reading
-    def producer(self, value: int) -> Node | None:
-        """Return the node that produces a value, or None for inputs, consts and captures."""
-        node = self._producer.get(value)
-        return None if node is None else self.nodes[node]
-
     def readers(self, value: int) -> Collection[int]:
         """Return the ids of nodes that read a value; captures by bodies count, graph outputs do not."""
-        return self._readers.get(value, {}).keys()
+        return self._readers.get(value, _NOBODY)
 
     def n_uses(self, value: int) -> int:
         """Count how often a value is read, each input slot and each graph output once."""
-        return sum(self._readers.get(value, {}).values()) + self._output_count.get(value, 0)
+        counts = self._readers.get(value)
+        return (sum(counts.values()) if counts else 0) + self._output_count.get(value, 0)
+
+    def is_read(self, value: int) -> bool:
+        """Whether anything uses the value: a node, or the graph as an output."""
+        return bool(self._readers.get(value)) or value in self._output_count
+
+    def has_few_uses(self, value: int, most: int) -> bool:
+        """Whether `n_uses` is at most so much. Cost: does not grow with the uses."""
+        counts = self._readers.get(value)
+        return not counts or (len(counts) <= most and self.n_uses(value) <= most)
 
     def is_output(self, value: int) -> bool:
         """Whether the value is an output of the graph."""
@@ -144,12 +162,12 @@ class GraphEditor:
             return
         made = {value for node in nodes for value in node.writes()}
         reads = {v for node in nodes for v in node.reads() if v not in made}
-        low = max((self._key_of_producer(v) for v in reads), default=-1.0)
+        low = self._last_place(reads)
         if low >= self._key[before]:
             raise CycleError(before)
         if (self._key[before] - low) / (len(nodes) + 1) < _SMALLEST_GAP:
             self._renumber()
-            low = max((self._key_of_producer(v) for v in reads), default=-1.0)
+            low = self._last_place(reads)
         step = (self._key[before] - low) / (len(nodes) + 1)
         for place, node in enumerate(nodes, 1):
             self._link(node, low + step * place)
@@ -174,23 +192,31 @@ class GraphEditor:
 
         Cost: proportional to the region, plus the nodes that have to move when several roots are replaced.
         """
-        gone = set(remove)
+        nodes_of = self.nodes
+        gone = {node: nodes_of[node] for node in remove}
         made = {value for node in nodes for value in node.writes()}
-        reads = {v for node in nodes for v in node.reads() if v not in made}
-        reads.update(v for v in forward.values() if v not in made)
-        lost = {v for node in gone for v in self.nodes[node].writes() if v in made or v in forward}
-        roots = [node for node in gone if any(v in lost for v in self.nodes[node].writes())]
+        reads = {value for node in nodes for value in node.reads() if value not in made}
+        reads.update(value for value in forward.values() if value not in made)
+        roots = [
+            node
+            for node, record in gone.items()
+            if any(value in made or value in forward for value in record.writes())
+        ]
         if not roots:
             raise ValueError("a substitution replaces nothing")
         for old, new in forward.items():
             self._check_forward(old, new, made)
-        first = min(roots, key=self._key.__getitem__)
-        self._hoist(reads, first, gone)
-        low = max((self._key_of_producer(v) for v in reads), default=-1.0)
-        if (self._key[first] - low) / (len(nodes) + 1) < _SMALLEST_GAP:
+        key = self._key
+        first = roots[0] if len(roots) == 1 else min(roots, key=key.__getitem__)
+        low = self._last_place(reads)
+        if low >= key[first]:
+            self._hoist(reads, first, gone)
+            low = self._last_place(reads)
+        if (key[first] - low) / (len(nodes) + 1) < _SMALLEST_GAP:
             self._renumber()
-            low = max((self._key_of_producer(v) for v in reads), default=-1.0)
-        high = self._key[first]
+            key = self._key
+            low = self._last_place(reads)
+        high = key[first]
         for node in gone:
             self._unlink(node)
         if nodes:
@@ -220,17 +246,20 @@ class GraphEditor:
             taken, given = self.values[new], self.values[old]
             self.values[new] = Value(new, given.name, taken.type)
             self.values[old] = Value(old, taken.name, given.type)
-        for reader in list(self._readers.get(old, {})):
-            node = self.nodes[reader]
-            self._count_reads(node, -1)
-            changed = replace(
-                node,
-                inputs=tuple(new if value == old else value for value in node.inputs),
-                bodies=_recapture(node.bodies, old, new) if node.bodies else node.bodies,
-            )
-            self.nodes[reader] = changed
-            self._count_reads(changed, +1)
-            self._touch(reader)
+        moved = self._readers.pop(old, None)
+        if moved:
+            taken_by = self._readers.setdefault(new, {})
+            for reader, count in moved.items():
+                node = self.nodes[reader]
+                bodies = _recapture(node.bodies, old, new) if node.bodies else node.bodies
+                inputs = _with_input(node.inputs, old, new)
+                changed = self.nodes[reader] = Node(
+                    reader, node.op, inputs, node.outputs, node.attrs, node.name, node.origin, bodies
+                )
+                for value in changed.writes():
+                    self._producer[value] = changed
+                taken_by[reader] = taken_by.get(reader, 0) + count
+                self._touch(reader)
         self._touch_around(new)
 
     def replace_node(self, node: Node) -> None:
@@ -248,9 +277,10 @@ class GraphEditor:
 
     def set_type(self, value: int, type: ValueType) -> None:
         """Record what is known of a value."""
-        self.values[value] = replace(self.values[value], type=type)
-        for reader in self._readers.get(value, ()):
-            self._touch(reader)
+        self.values[value] = Value(value, self.values[value].name, type)
+        if self.on_touch is not None:
+            for reader in self._readers.get(value, _NOBODY):
+                self.on_touch(reader)
 
     def prune(self, has_effects: Callable[[Node], bool] = lambda _: False) -> int:
         """Delete nodes whose outputs nobody reads, and say how many; nodes with effects stay."""
@@ -259,11 +289,11 @@ class GraphEditor:
         while pending:
             node_id = pending.pop()
             node = self.nodes.get(node_id)
-            if node is None or has_effects(node) or any(self.n_uses(v) for v in node.writes()):
+            if node is None or has_effects(node) or any(self.is_read(v) for v in node.writes()):
                 continue
             self._unlink(node_id)
             n_removed += 1
-            pending += [p for v in node.reads() if (p := self._producer.get(v)) is not None]
+            pending += [p.id for v in node.reads() if (p := self._producer.get(v)) is not None]
         return n_removed
 
     def commit(self) -> Graph:
@@ -289,34 +319,39 @@ class GraphEditor:
 
     # ------------------------------------------------------------ inside
     def _link(self, node: Node, key: float) -> None:
-        self.nodes[node.id] = node
-        self._key[node.id] = key
-        self._top = max(self._top, key)
+        node_id, touch = node.id, self.on_touch
+        self.nodes[node_id] = node
+        self._key[node_id] = key
+        if key > self._top:
+            self._top = key
         for value in node.writes():
-            self._producer[value] = node.id
-            for reader in self._readers.get(value, ()):
-                self._touch(reader)
-        self._count_reads(node, +1)
-        self._touch(node.id)
+            self._producer[value] = node
+            if touch is not None:
+                for reader in self._readers.get(value, _NOBODY):
+                    touch(reader)
+        for value in node.reads():
+            counts = self._readers.get(value)
+            if counts is None:
+                self._readers[value] = {node_id: 1}
+            else:
+                counts[node_id] = counts.get(node_id, 0) + 1
+        if touch is not None:
+            touch(node_id)
 
     def _unlink(self, node_id: int) -> None:
         node = self.nodes.pop(node_id)
         del self._key[node_id]
-        self._count_reads(node, -1)
+        producer = self._producer
         for value in node.writes():
-            if self._producer.get(value) == node_id:
-                del self._producer[value]
+            maker = producer.get(value)
+            if maker is not None and maker.id == node_id:
+                del producer[value]
         for value in node.reads():
-            self._touch_around(value)
-
-    def _count_reads(self, node: Node, step: int) -> None:
-        for value in node.reads():
-            count = self._readers.setdefault(value, {})
-            left = count.get(node.id, 0) + step
-            if left:
-                count[node.id] = left
-            else:
-                del count[node.id]
+            counts = self._readers[value]
+            if counts.pop(node_id, 0) and self.on_touch is not None:
+                maker = producer.get(value)
+                if maker is not None:
+                    self.on_touch(maker.id)
 
     def _touch(self, node: int) -> None:
         if self.on_touch is not None:
@@ -327,11 +362,16 @@ class GraphEditor:
         if self.on_touch is not None:
             producer = self._producer.get(value)
             if producer is not None:
-                self.on_touch(producer)
+                self.on_touch(producer.id)
 
-    def _key_of_producer(self, value: int) -> float:
-        producer = self._producer.get(value)
-        return -1.0 if producer is None else self._key[producer]
+    def _last_place(self, values: Iterable[int]) -> float:
+        """The place of the last producer of some values; -1 when no node makes them."""
+        low, producer, key = -1.0, self._producer, self._key
+        for value in values:
+            maker = producer.get(value)
+            if maker is not None and key[maker.id] > low:
+                low = key[maker.id]
+        return low
 
     def _check_forward(self, old: int, new: int, made: Collection[int]) -> None:
         if old not in self._output_count:
@@ -344,13 +384,15 @@ class GraphEditor:
         self._key = {node: float(place) for place, node in enumerate(ordered)}
         self._top = float(len(ordered))
 
-    def _hoist(self, values: Iterable[int], first: int, gone: set[int]) -> None:
+    def _hoist(self, values: Iterable[int], first: int, gone: Collection[int]) -> None:
         """Move what `values` need to before node `first`.
 
         Raises CycleError when they depend on a node of `gone`; nothing is changed then.
         """
         limit = self._key[first]
-        pending = [p for v in values if (p := self._producer.get(v)) is not None and self._key[p] >= limit]
+        pending = [
+            p.id for v in values if (p := self._producer.get(v)) is not None and self._key[p.id] >= limit
+        ]
         moving: set[int] = set()
         while pending:
             node = pending.pop()
@@ -361,8 +403,8 @@ class GraphEditor:
             moving.add(node)
             for value in self.nodes[node].reads():
                 producer = self._producer.get(value)
-                if producer is not None and self._key[producer] >= limit:
-                    pending.append(producer)
+                if producer is not None and self._key[producer.id] >= limit:
+                    pending.append(producer.id)
         if not moving:
             return
         ordered = sorted(moving, key=self._key.__getitem__)
@@ -380,8 +422,8 @@ class GraphEditor:
         for node in moving:
             for value in self.nodes[node].reads():
                 producer = self._producer.get(value)
-                if producer is not None and producer not in moving:
-                    low = max(low, self._key[producer])
+                if producer is not None and producer.id not in moving:
+                    low = max(low, self._key[producer.id])
         return low
 
 
@@ -390,6 +432,14 @@ def _trim(inputs: Sequence[int | None]) -> tuple[int | None, ...]:
     while end and inputs[end - 1] is None:
         end -= 1
     return tuple(inputs[:end])
+
+
+def _with_input(inputs: tuple[int | None, ...], old: int, new: int) -> tuple[int | None, ...]:
+    n_times = inputs.count(old)
+    if n_times != 1:
+        return tuple(new if value == old else value for value in inputs) if n_times else inputs
+    place = inputs.index(old)
+    return (*inputs[:place], new, *inputs[place + 1 :])
 
 
 def _recapture(bodies: Mapping[str, Body], old: int, new: int) -> Mapping[str, Body]:
