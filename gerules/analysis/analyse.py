@@ -8,13 +8,15 @@ from typing import Final
 
 from gerules.analysis.settings import RunningPhase, Surveyed
 from gerules.analysis.termination import Conflict, Termination, describe, false_decrease
+from gerules.analysis.unused import unused_declarations
+from gerules.analysis.wildcards import hidden_parameters
 from gerules.dsl.book import RuleBook
 from gerules.dsl.syntax import Rule
 from gerules.engine.define_schema import register_defines
 from gerules.errors import Diagnostic
 from gerules.ops import Schemas
 
-ANALYSES: Final = ("termination",)
+ANALYSES: Final = ("termination", "values", "unused")
 """What can be asked for, in the order in which it is done."""
 
 
@@ -53,6 +55,16 @@ def analyse_rules(
     if "termination" in only:
         on_step("termination")
         found.diagnostics += _termination(survey, names, found.stops)
+    files = {rule.span.source.name for rule in chosen}
+    if "values" in only:
+        on_step("values")
+        clauses = [item for several in book.patterns.values() for item in several]
+        for item in (*chosen, *(item for item in clauses if item.span.source.name in files)):
+            found.diagnostics += hidden_parameters(item, book, schemas)
+    if "unused" in only:
+        on_step("unused names")
+        declared = unused_declarations(book)
+        found.diagnostics += (item for item in declared if item.span and item.span.source.name in files)
     return found
 
 

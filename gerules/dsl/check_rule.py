@@ -149,7 +149,9 @@ class RuleChecker:
 
     def _warn_unused(self, bindings: Bindings) -> None:
         for name, kind in bindings.kinds.items():
-            if name in bindings.used or kind not in {Kind.ATTR, Kind.ATTRS, Kind.OP, Kind.VALUE}:
+            if name in bindings.used or name.startswith("_"):
+                continue  # a name like `_k` says what it is that nobody needs
+            if kind not in {Kind.ATTR, Kind.ATTRS, Kind.OP, Kind.VALUE}:
                 continue
             remedy = "write `**` to ignore them" if kind is Kind.ATTRS else "write `_`, or use it"
             if kind is Kind.VALUE:

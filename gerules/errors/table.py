@@ -60,7 +60,7 @@ UNKNOWN_NODE: Final = ErrorCode(
 )
 
 PLUGIN_FAILED: Final = ErrorCode(
-    "E10007", "plugin-failed", "the plugin {plugin} of {distribution} is not used: {reason}",
+    "E10007", "plugin-failed", "the plugin {plugin} of {distribution} failed: {reason}",
     "A package that extends gerules by an entry point cannot be imported, or does not give what its group asks for.",
     "update or remove {distribution}, or set GERULES_PLUGINS=0 to run without plugins",
 )
@@ -842,6 +842,16 @@ DOES_NOT_DECREASE: Final = ErrorCode(
     "E40131", "does-not-decrease", "{rule} does not decrease {measure}",
     "What a rule says it makes smaller is what proves that its phase ends.",
     "name what becomes less with every rewrite, or say `once`",
+)
+RULES_NOT_IMPORTED: Final = ErrorCode(
+    "E40129", "rules-not-imported", "{path} cannot be imported: {reason}",
+    "A Python file given as rules is run for what it registers, and raised an exception.",
+    "correct the file",
+)
+HIDDEN_PARAMETER: Final = ErrorCode(
+    "E40132", "hidden-parameter", "`_` hides {name} of {op}, which changes the result",
+    "A rule that does not look at a parameter that matters holds for all its values, or is wrong.",
+    "bind it and guard it, or say in a comment on this line why it does not matter",
 )
 NO_VALUE: Final = ErrorCode(
     "E40110", "no-value", "`{text}` has no value: {reason}",

@@ -71,7 +71,5 @@ def test_a_cycle_through_three_is_found_with_its_counts() -> None:
 
 
 def test_rows_that_may_stay_do_not_stop_the_others() -> None:
-    assert isinstance(
-        check([Row({"a": -1, "b": 1}, False), Row({"b": -1, "a": 1}, False)]), Weights
-    )
+    assert isinstance(check([Row({"a": -1, "b": 1}, False), Row({"b": -1, "a": 1}, False)]), Weights)
     assert isinstance(check([Row({"a": -1, "b": 1}, is_strict=False), Row({"b": -1, "a": 1})]), Combination)
