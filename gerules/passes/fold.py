@@ -82,6 +82,8 @@ def fold_constants(
     vectors: Mapping[int, Vector] | None = None,
     extra: Extra | None = None,
     effects: frozenset[str] = frozenset(),
+    keep: frozenset[int] = frozenset(),
+    merges: bool = True,
 ) -> tuple[Graph, FoldReport]:
     """Compute what does not depend on the inputs of a graph, bodies included.
 
@@ -101,6 +103,8 @@ def fold_constants(
             arithmetic folds although the shape it starts from is known in part only.
         extra: Inference for operators that only a higher floor knows.
         effects: Operators that must stay although nobody reads what they give.
+        keep: Nodes of the outermost graph, by id, that are not folded.
+        merges: False leaves equal constants and nodes apart, so that each keeps its id.
 
     Returns:
         The new graph and what was done.
@@ -109,7 +113,7 @@ def fold_constants(
     """
     started = time.perf_counter()
     report = FoldReport()
-    folder = _Folder(evaluate, schemas, limit_bytes, extra, effects, report)
+    folder = _Folder(evaluate, schemas, limit_bytes, extra, effects, keep, merges, report)
     found = folder.fold(graph, dict(vectors or {}), {}, 0)
     report.took_us = (time.perf_counter() - started) * 1e6
     return found, report
@@ -125,6 +129,8 @@ class _Folder:
         limit_bytes: int,
         extra: Extra | None,
         effects: frozenset[str],
+        keep: frozenset[int],
+        merges: bool,
         report: FoldReport,
     ) -> None:
         self.evaluate = evaluate
@@ -132,6 +138,8 @@ class _Folder:
         self.limit_bytes = limit_bytes
         self.extra = extra
         self.effects = effects
+        self.keep = keep
+        self.merges = merges
         self.report = report
 
     def fold(
@@ -140,7 +148,8 @@ class _Folder:
         """Fold one graph; `captured` are the captures whose arrays are known."""
         editor = GraphEditor(graph)
         consts = ConstTable(editor)
-        self.report.n_merged_consts += consts.merge_all()
+        if self.merges:
+            self.report.n_merged_consts += consts.merge_all()
         merged = NodeTable(self.schemas, editor)
         pending = deque(graph.nodes.values())
         while pending:
@@ -163,7 +172,11 @@ class _Folder:
                 continue
             if any(node.attrs.get(name) for name in OPT_OUT):
                 continue
-            made = self.fold_node(node, schema, opset, editor, vectors, captured)
+            # Ids are those of one graph; a body has its own.
+            is_kept = depth == 0 and node.id in self.keep
+            made = None if is_kept else self.fold_node(node, schema, opset, editor, vectors, captured)
+            if not self.merges:
+                continue
             if made is not None:
                 # Merged at once, so that later nodes that read equal constants are equal too.
                 self.report.n_merged_consts += sum(consts.merge(value) for value in made)

@@ -34,6 +34,8 @@ def prepare(
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
     extra: Extra | None = None,
     effects: frozenset[str] = frozenset(),
+    keep: frozenset[int] = frozenset(),
+    merges: bool = True,
     folds: bool = True,
 ) -> tuple[Graph, PrepareReport]:
     """Bind sizes, infer types and fold constants to a fixed point.
@@ -45,6 +47,7 @@ def prepare(
         limit_bytes: Largest folded result.
         extra: Inference for operators that only a higher floor knows.
         effects: Operators that must stay although nobody reads what they give.
+        keep, merges: See `fold_constants`.
         folds: False infers only (`oo_constant_folding=false`).
 
     Raises:
@@ -66,6 +69,8 @@ def prepare(
             vectors=vectors,
             extra=extra,
             effects=effects,
+            keep=keep,
+            merges=merges,
         )
         rounds.append(report)
     unknown = {

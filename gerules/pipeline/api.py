@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import onnx
 
 from gerules.backend.definitions import graphs_in
-from gerules.dsl import RuleBook
+from gerules.dsl import Function, RuleBook
 from gerules.dsl.values import Value
 from gerules.engine.trace import Trace
 from gerules.errors import Faults, table
 from gerules.frontends import FUSED_DOMAIN, load_onnx, recognize, save_graph_text, save_onnx
 from gerules.frontends import load as load_file
 from gerules.ir import Dim, Graph, Node, ValueType
+from gerules.ir.collector import paused_collector
 from gerules.ops import infer_graph
+from gerules.passes.growth import prepare_within
 from gerules.pipeline.compiler import compile_graph
 from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.fusion_switch import read_fusion_switch
 from gerules.pipeline.model import CompiledModel
 from gerules.pipeline.options import CompileOptions
 from gerules.pipeline.phases import phase_names, run_phases
+from gerules.pipeline.plugins import find_frontends
 from gerules.pipeline.stages import Observe
-from gerules.pipeline.toolchain import HOST, RuleInput, Toolchain, make_toolchain, shipped_rules
+from gerules.pipeline.toolchain import (
+    HOST,
+    RuleInput,
+    Toolchain,
+    evaluate_node,
+    make_toolchain,
+    shipped_rules,
+)
 
 Model = str | Path | Graph | onnx.ModelProto
 """What a compile starts from: a file, a graph, or an ONNX model in memory."""
@@ -44,7 +55,7 @@ def compile(
     device: str = HOST,
     precision: str | None = None,
     profile: str | None = None,
-    rules: Rules = (),
+    rules: RuleBook | Rules = (),
     enable: Names = (),
     disable: Names = (),
     input_shapes: Mapping[str, Sequence[Dim]] | None = None,
@@ -68,7 +79,8 @@ def compile(
             one that your rule files declare.
         precision: `fp32`, `fp16`, `mixed_float16`. Without it, what the profile or the device says.
         profile: A profile of the rules, such as `blocks` or `strict`.
-        rules: More rule files, folders or texts; the rules that come with gerules are always there.
+        rules: More rule files, folders or texts, or a book from `load_rules`; the rules that come with
+            gerules are always there.
         enable: Rules, rule sets or aliases to switch on.
         disable: And off.
         input_shapes: Shape by input name, where the model leaves it open.
@@ -103,12 +115,12 @@ def compile(
         memory_limit_bytes=memory_limit_bytes,
         stop_after=stop_after,
     )
-    book = load_rules(rules)
+    book = _book_of(rules)
     return CompiledModel(compile_graph(graph_of(model, book), book, options, observe))
 
 
 def load(path: str | Path, *, rules: RuleBook | Rules | None = None) -> Graph:
-    """Read a model file: `.onnx`, or graph text.
+    """Read a model file: `.onnx`, graph text, or what a plugin reads.
 
     Fused operators that `save` wrote as functions of an ONNX model are fused operators again. A function
     that says something else than the rules do for an operator of its name is expanded.
@@ -120,16 +132,20 @@ def load(path: str | Path, *, rules: RuleBook | Rules | None = None) -> Graph:
         ModelError: E10001 when it cannot be read, E10002 when it is no known kind of file, and every fault
             of the file.
     """
-    return _recognized(load_file(path), rules)
+    return _recognized(load_file(path, others=lambda: find_frontends().frontends), rules)
 
 
-def load_rules(paths: Rules) -> RuleBook:
+def load_rules(paths: Rules = (), *, functions: Mapping[str, Function] | None = None) -> RuleBook:
     """Read rule files, folders or texts, on top of the rules that come with gerules; all are checked.
+
+    Args:
+        functions: What Python gives to `extern` lines, such as a `FunctionTable` of your own. Then nothing
+            that is registered in this process takes part: no functions, no patterns, no plugins.
 
     Raises:
         TextError, RuleError: every fault of every file.
     """
-    return shipped_rules([paths] if isinstance(paths, RuleInput) else list(paths))
+    return shipped_rules([paths] if isinstance(paths, RuleInput) else list(paths), functions)
 
 
 def rewrite(
@@ -142,17 +158,25 @@ def rewrite(
     enable: Names = (),
     disable: Names = (),
     pipeline: str = FUSION,
+    fold: bool = True,
+    max_growth: float | None = 1.05,
+    onnx_only: bool = False,
 ) -> tuple[Graph, Trace]:
-    """Rewrite a graph by rules: its types are inferred, then the phases of a pipeline run.
+    """Rewrite a graph by rules: its types are inferred, constants folded, then the phases of a pipeline run.
 
-    Rules of your own files that no phase names run right before the pipeline fuses operators, to a fixed
-    point.
+    All of it is repeated until nothing changes, so that a second call changes nothing. Rules of your own
+    files that no phase names run right before the pipeline fuses operators, to a fixed point.
 
     Args:
         graph: A graph, or a model as `compile` takes it.
         rules: A rule book from `load_rules`, or files, folders or texts as it takes; without them the rules
             that come with gerules.
         pipeline: A phase or a pipeline of the rule book.
+        fold: Compute what does not depend on the inputs, merge equal nodes and constants, and delete what
+            nobody reads, before the rules and wherever they leave more of it.
+        max_growth: Bytes of all constants after folding over those before; beyond it large results stay
+            computed. None is no limit.
+        onnx_only: Make no fused operators, but those of ONNX. `enable` still has the last word.
 
     Returns:
         The new graph, and everything that happened.
@@ -170,9 +194,31 @@ def rewrite(
         profile=profile,
         enable=_listed(enable),
         disable=_listed(disable),
+        params={} if max_growth is None or _COPIES not in book.params else {_COPIES: False},
+        onnx_only=onnx_only,
     )
-    read = infer_graph(read, tools.schemas, extra=tools.extra)
-    return run_phases(tools, read, phase_names(tools.book, pipeline))
+    phases = phase_names(tools.book, pipeline)
+    trace = Trace()
+    with paused_collector():
+        for _ in range(_MOST_PASSES):
+            n_before = len(trace.applications)
+            if fold:
+                read, _ = prepare_within(
+                    read, evaluate_node, schemas=tools.schemas, max_growth=max_growth, extra=tools.extra
+                )
+            else:
+                read = infer_graph(read, tools.schemas, extra=tools.extra)
+            read, found = run_phases(tools, read, phases)
+            trace.extend(found)
+            if len(trace.applications) == n_before:
+                break
+    return read, trace
+
+
+_MOST_PASSES: Final = 8
+"""Two are usual, of which the second finds nothing to do."""
+
+_COPIES: Final = "COPY_SHARED_WEIGHTS"
 
 
 def save(graph: Graph, path: str | Path, *, rules: RuleBook | Rules | None = None) -> None:

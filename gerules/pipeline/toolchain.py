@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from gerules.dsl import Environment, RuleBook, RuleError, Selection, TextDevice, load_rules, select_rules
+from gerules.dsl.check_ops import calls_of
+from gerules.dsl.fusion_patterns import PATTERNS
+from gerules.dsl.registry import Function
 from gerules.dsl.selection import resolve_params
 from gerules.dsl.shipped import rules_folder
+from gerules.dsl.syntax import PlainOp, Rule
 from gerules.dsl.values import Value
 from gerules.engine.candidate import Infer
 from gerules.engine.define import define_extra, expand_define, make_infer
@@ -27,6 +31,8 @@ from gerules.passes.format_types import infer_formats
 from gerules.passes.precision import find_mode
 from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.fusion_switch import FusionSwitch
+from gerules.pipeline.plugins import add_rules
+from gerules.pipeline.python_rules import SUFFIX, import_rules
 from gerules.pipeline.switching import apply_switch
 from gerules.runtime.kernels import run_kernel
 from gerules.runtime.kernels.contract import Array
@@ -39,21 +45,48 @@ _PLAIN: Final = "fp32"
 """The profile of models as they are."""
 
 RuleInput = str | Path | Source
-"""Where rules come from: a file, a folder, or a text with a name."""
+"""Where rules come from: a file, a folder, a Python file that registers some, or a text with a name."""
 
 
-def shipped_rules(extra: Sequence[RuleInput] = ()) -> RuleBook:
-    """Return the rules that come with gerules, and those of more files, checked.
+def shipped_rules(
+    extra: Sequence[RuleInput] = (), functions: Mapping[str, Function] | None = None
+) -> RuleBook:
+    """Return the rules of gerules, those of plugins and registered patterns, and those of more files.
+
+    Args:
+        extra: Files, folders, texts. A Python file is run for what it registers.
+        functions: What Python gives to `extern` lines. Then nothing that is registered in this process
+            takes part: no functions, no patterns, no plugins.
 
     Raises:
-        TextError, RuleError: as `gerules.dsl.load_rules`; every fault of every file.
+        TextError, RuleError: as `gerules.dsl.load_rules`; every fault of every file. E40128 for a registered
+            pattern, E40129 for a Python file.
     """
-    base = _shipped()
-    return load_rules(extra, schemas=Schemas(), base=base) if extra else base
+    texts: list[RuleInput] = []
+    for item in extra:
+        if not isinstance(item, Source) and Path(item).suffix == SUFFIX:
+            import_rules(Path(item))
+        else:
+            texts.append(item)
+    book, warnings = own_rules(), ()
+    if functions is None:
+        book, found = add_rules(book)
+        warnings = found.warnings
+        if patterns := tuple(pattern.source for pattern in PATTERNS):
+            book = _with_patterns(book, patterns)
+    if texts or functions is not None:
+        book = load_rules(texts, schemas=Schemas(), base=book, functions=functions)
+    return replace(book, warnings=(*warnings, *book.warnings)) if warnings else book
+
+
+@lru_cache(maxsize=4)
+def _with_patterns(base: RuleBook, patterns: tuple[Source, ...]) -> RuleBook:
+    return load_rules(patterns, schemas=Schemas(), base=base)
 
 
 @cache
-def _shipped() -> RuleBook:
+def own_rules() -> RuleBook:
+    """Return the rules that come with gerules, and no others."""
     return load_rules([rules_folder()], schemas=Schemas())
 
 
@@ -140,6 +173,7 @@ def make_toolchain(
     params: Mapping[str, Value] | None = None,
     keep_dtype: Iterable[str] = (),
     fusion_switch: FusionSwitch | None = None,
+    onnx_only: bool = False,
 ) -> Toolchain:
     """Put together what a compile needs.
 
@@ -153,6 +187,7 @@ def make_toolchain(
         keep_dtype: Nodes of the model that keep their element type, by name.
         fusion_switch: What a fusion switch file says. It weighs more than the profile, and less than
             `enable` and `disable`; its warnings join those of the book.
+        onnx_only: Leave out the rules that make operators of another domain than ONNX's own.
 
     Raises:
         TargetError: E50010 for an unknown device, with what its description lacks.
@@ -172,6 +207,8 @@ def make_toolchain(
     verdicts: dict[str, str | None] = {}
     if fusion_switch is not None:
         book, verdicts = apply_switch(book, fusion_switch)
+    if onnx_only:
+        verdicts |= {rule.name.name: _NOT_ONNX for rule in book.rules if _makes_own_operators(rule)}
     environment = Environment(
         profile=profile,
         device=TextDevice(book, book.devices[device]),
@@ -186,6 +223,14 @@ def make_toolchain(
     register_defines(book.defines.values(), schemas, selection.scope)
     tags = {name: frozenset({"keep_f32", "keep_dtype"}) for name in keep_dtype}
     return Toolchain(book, schemas, found, selection, dict(opsets), tags)
+
+
+_NOT_ONNX: Final = "it makes an operator that ONNX does not have"
+
+
+def _makes_own_operators(rule: Rule) -> bool:
+    calls = (call for line in rule.rewrite for call in calls_of(line.build))
+    return any(isinstance(call.op, PlainOp) and "::" in call.op.name for call in calls)
 
 
 def _check_params(book: RuleBook, given: Mapping[str, Value]) -> None:
