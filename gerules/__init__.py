@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from gerules.errors import GerulesError
     from gerules.ir import Graph, parse_graph, print_graph
     from gerules.pipeline import CompiledModel, compile, load, load_rules, rewrite, save
+    from gerules.pipeline.bisect import bisect
 
 __all__ = [
     "CompiledModel",
     "GerulesError",
     "Graph",
+    "bisect",
     "compile",
     "load",
     "load_rules",
@@ -34,6 +36,7 @@ __all__ = [
 _HOMES = {
     "GerulesError": "gerules.errors",
     "Graph": "gerules.ir",
+    "bisect": "gerules.pipeline.bisect",
     "parse_graph": "gerules.ir",
     "print_graph": "gerules.ir",
 }

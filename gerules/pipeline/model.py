@@ -16,6 +16,7 @@ from gerules.ir import Graph
 from gerules.passes.partition import Partition
 from gerules.pipeline.compiler import Compilation
 from gerules.pipeline.errors import PipelineError
+from gerules.pipeline.ledger import Ledger, make_ledger
 from gerules.pipeline.stages import StageReport
 from gerules.pipeline.summary import Summary
 from gerules.runtime.executor import Executor
@@ -100,6 +101,16 @@ class CompiledModel:
             RunError: E20001 and following for inputs that do not fit.
         """
         return self._executor.run(feeds)
+
+    def ledger(self, feeds: Mapping[str, object]) -> Ledger:
+        """Say where the errors of the outputs come from: what each node, rule and Cast adds on these inputs.
+
+        Raises:
+            RunError: E20001 and following for inputs that do not fit.
+
+        Cost: two runs that keep every value, one of them in float64.
+        """
+        return make_ledger(self.compilation, feeds)
 
     @cached_property
     def _executor(self) -> Executor:

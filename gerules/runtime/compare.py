@@ -171,3 +171,19 @@ def _measure_arrays(name: str, one: Array, two: Array) -> Gap:
     far = float(np.abs(left[finite] - right[finite]).max())
     scale = max(float(np.abs(right[finite]).max()), TINY)
     return Gap(name, "values" if far else "none", far, far / scale, two.size)
+
+
+def relative_error(one: Item, two: Item) -> float:
+    """Return how far `one` is from `two` as numbers, whatever their element types.
+
+    That is the largest difference as a share of the largest finite magnitude of `two`; infinite where
+    shapes differ, one has NaN or an infinity where the other has not, or texts are not equal.
+    """
+    if isinstance(one, np.ndarray) and isinstance(two, np.ndarray):
+        if one.dtype.kind in "OUST" or two.dtype.kind in "OUST":
+            return 0.0 if np.array_equal(one, two) else float("inf")
+        wide = np.complex128 if "c" in (one.dtype.kind, two.dtype.kind) else np.float64
+        return measure("", one.astype(wide), two.astype(wide)).max_rel
+    if isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
+        return max((relative_error(left, right) for left, right in zip(one, two, strict=True)), default=0.0)
+    return 0.0 if one is None and two is None else float("inf")

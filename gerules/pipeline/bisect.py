@@ -1,0 +1,460 @@
+"""Bisect: which rewrites and lowerings take the outputs of a model out of tolerance, and where it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Final, Literal, Unpack
+
+from gerules.errors import GerulesError, Source
+from gerules.pipeline.api import Model, graph_of
+from gerules.pipeline.asking import Target, options_of
+from gerules.pipeline.delta import find_smallest, shortest
+from gerules.pipeline.experiment import Experiment, OutOfTrialsError, Trial
+from gerules.pipeline.fusion_switch import parse_fusion_switch
+from gerules.pipeline.options import CompileOptions
+from gerules.pipeline.remedy import Remedy, profile_name, profile_text, switch_text
+from gerules.pipeline.suspects import Suspect, Suspects
+from gerules.pipeline.toolchain import shipped_rules
+
+Verdict = Literal["within tolerance", "found", "not the rules", "the plan", "unfinished"]
+"""How it ended. `not the rules`: with nothing applied outputs are out of tolerance too, so that the reader,
+the folding of constants or a kernel is at fault; `the plan`: the graph is right, and the offline model that
+was made from it is not; `unfinished`: interrupted, or no more compiles allowed."""
+
+_FEW: Final = 4
+"""As many suspects may share a fault. Of more, none of which makes the error jump, none is at fault."""
+
+_JUMP: Final = 2.0
+"""What one suspect must multiply the error by for that to be a jump."""
+
+_MOST_CAUSES: Final = 16
+"""Causes looked for one after the other, each with those before it taken away."""
+
+_AROUND: Final = 4
+"""Nodes shown before and after the one where an error begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The error of one value of the model without a cause and with it; `node` makes it with the cause."""
+
+    value: str
+    node: str
+    op: str
+    dtype: str
+    rule: str
+    before: float | None
+    after: float
+
+    def as_json(self) -> dict[str, object]:
+        """Return it as plain values."""
+        return {
+            "value": self.value,
+            "node": self.node,
+            "op": self.op,
+            "dtype": self.dtype,
+            "rule": self.rule,
+            "before": self.before,
+            "after": self.after,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A smallest set of rewrites and lowerings with which outputs are out of tolerance.
+
+    Attributes:
+        parts: What is at fault: each of them is needed, unless `is_sum`.
+        needs: What made the nodes that the parts work on; without fault of its own.
+        is_sum: Too many add up for one of them to be at fault; `parts` are those that add most.
+        error_with, error_without: The largest relative error of an output with the parts and with nothing but
+            what they need.
+        start: Where the error begins: the first node whose error is out of tolerance with the parts and not
+            without. None of a sum, and where no value of the model can be compared.
+        growth: The nodes around it; of a sum, those where the error grows most.
+    """
+
+    parts: tuple[Suspect, ...]
+    needs: tuple[Suspect, ...]
+    is_sum: bool
+    error_with: float | None
+    error_without: float | None
+    start: Growth | None = None
+    growth: tuple[Growth, ...] = ()
+
+    def as_json(self) -> dict[str, object]:
+        """Return the cause as plain values."""
+        return {
+            "parts": [item.as_json() for item in self.parts],
+            "needs": [item.as_json() for item in self.needs],
+            "is_sum": self.is_sum,
+            "error_with": self.error_with,
+            "error_without": self.error_without,
+            "start": None if self.start is None else self.start.as_json(),
+            "growth": [item.as_json() for item in self.growth],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BisectResult:
+    """What takes a model out of tolerance, and what takes it back.
+
+    Attributes:
+        error: The largest relative error of an output of the compile as asked.
+        error_bare: The same with nothing applied; None when that was not tried or came to nothing.
+        n_rewrites, n_lowered: Suspects: sites of rules, and groups of nodes that share a node of the model.
+        n_applied: How often each rule at fault was applied in the compile.
+        rules_off, keep_dtype: The remedy.
+        switch_file, profile: The remedy as texts of a `fusion_switch.cfg` and a `.ger` file; empty when no
+            rule is to be switched off. They cannot name one site: a rule goes off everywhere.
+        error_remedied: The error after the remedy; of the texts, where there are any.
+    """
+
+    model: str
+    device: str
+    precision: str
+    against: str
+    rtol: float
+    verdict: Verdict
+    error: float | None
+    error_bare: float | None
+    n_rewrites: int
+    n_lowered: int
+    causes: tuple[Cause, ...]
+    n_applied: Mapping[str, int]
+    rules_off: tuple[str, ...]
+    keep_dtype: tuple[str, ...]
+    switch_file: str
+    profile_name: str
+    profile: str
+    error_remedied: float | None
+    n_compiles: int
+    took_s: float
+
+    @property
+    def is_remedied(self) -> bool:
+        """Whether a compile with the remedy was run and is within tolerance."""
+        return self.error_remedied is not None and self.error_remedied <= self.rtol
+
+    def as_json(self) -> dict[str, object]:
+        """Return the result as plain values."""
+        return {
+            "model": self.model,
+            "device": self.device,
+            "precision": self.precision,
+            "against": self.against,
+            "rtol": self.rtol,
+            "verdict": self.verdict,
+            "error": self.error,
+            "error_bare": self.error_bare,
+            "n_rewrites": self.n_rewrites,
+            "n_lowered": self.n_lowered,
+            "causes": [item.as_json() for item in self.causes],
+            "n_applied": dict(self.n_applied),
+            "rules_off": list(self.rules_off),
+            "keep_dtype": list(self.keep_dtype),
+            "switch_file": self.switch_file,
+            "profile_name": self.profile_name,
+            "profile": self.profile,
+            "error_remedied": self.error_remedied,
+            "is_remedied": self.is_remedied,
+            "n_compiles": self.n_compiles,
+            "took_s": round(self.took_s, 3),
+        }
+
+
+Tell = Callable[[str], None]
+"""Told what is tried next."""
+
+
+def bisect(
+    model: Model,
+    feeds: Mapping[str, object],
+    *,
+    rtol: float = 1e-3,
+    against: str | None = None,
+    most_compiles: int = 300,
+    tell: Tell | None = None,
+    **target: Unpack[Target],
+) -> BisectResult:
+    """Find the smallest set of rewrites and lowerings that takes the outputs of a model out of tolerance.
+
+    The model is compiled with some of what the compile did, and run, until no part of the set can be left
+    out. Then the same again without it, for there may be more than one cause. At last the remedy is tried
+    as a user would.
+
+    An error is the largest difference of an output over the largest magnitude of what is wanted, infinite
+    for NaN and infinities on one side only.
+
+    Args:
+        model: As `gerules.compile` takes it.
+        feeds: Arrays by input name.
+        rtol: The largest error that is within tolerance.
+        against: A precision mode: the model compiled in it says what is wanted. Without it, the model as it
+            is, run by meaning.
+        most_compiles: Compiles after which the best so far is returned.
+        tell: Told what is tried next. Ctrl-C ends the search; the best so far is returned.
+
+    Raises:
+        GerulesError: what the compile as asked, or running the model, raises.
+
+    Cost: for `k` culprits among `n` suspects at most `2 k log2 n` compiles and runs, and a few more; one
+    that stands out takes about eight.
+    """
+    options = options_of(target)
+    rules = target.get("rules", ())
+    book = shipped_rules(rules)
+    started = perf_counter()
+    graph = graph_of(model, book)
+    lab = Experiment(graph, book, options, feeds, rtol=rtol, against=against, most_compiles=most_compiles)
+    search = _Search(lab, tell or _tell_nobody)
+    try:
+        search.run()
+        search.check_remedy(rules)
+    except (KeyboardInterrupt, OutOfTrialsError):
+        search.give_up()
+    return search.result(against or "the model", perf_counter() - started)
+
+
+def _tell_nobody(_: str) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class _Search:
+    lab: Experiment
+    tell: Tell
+    verdict: Verdict = "unfinished"
+    first: Trial | None = None
+    suspects: Suspects | None = None
+    """Those of the compile as asked."""
+    error_bare: float | None = None
+    causes: list[Cause] = field(default_factory=list[Cause])
+    remedy: Remedy = field(default_factory=Remedy)
+    error_remedied: float | None = None
+    switch_file: str = ""
+    profile: str = ""
+    best: tuple[Suspects, frozenset[int], float | None] | None = None
+    """The smallest set known to fail in the search under way."""
+
+    def run(self) -> None:
+        """Look for one cause after the other until the compile is within tolerance, or none is left."""
+        for _ in range(_MOST_CAUSES):
+            options = self.remedy.applied_to(self.lab.options)
+            self.tell("as asked" if self.first is None else "with the remedy so far")
+            trial = self.lab.run(options, keeps_values=True)
+            suspects = self.lab.suspects_of(trial)
+            if self.first is None:
+                self.first, self.suspects = trial, suspects
+            elif not self.lab.fails(trial):
+                self.error_remedied = trial.error
+            if not self.lab.fails(trial):
+                self.verdict = "found" if self.causes else self.within(options)
+                return
+            self.best = suspects, frozenset(range(len(suspects.all))), trial.error
+            self.tell("nothing applied")
+            bare = self.lab.run_with(suspects, (), options)
+            if not self.causes:
+                self.error_bare = bare.error
+            if self.lab.fails(bare) or not suspects.all:
+                self.verdict = "found" if self.causes else "not the rules"
+                return
+            ranked = suspects.ranked(self.lab.entries_of(trial))
+            cause = self.cause(suspects, ranked, options, bare, trial)
+            self.causes.append(cause)
+            self.best = None
+            known = self.remedy
+            if cause.is_sum:
+                self.remedy = self.remedy_of_sum(suspects, ranked, cause)
+                trial = self.lab.run(self.remedy.applied_to(self.lab.options))
+                self.error_remedied = trial.error
+                break
+            self.remedy = known.plus(cause.parts)
+            if self.remedy == known:
+                break
+        self.verdict = "found"
+
+    def within(self, options: CompileOptions) -> Verdict:
+        """The graph is right; is the offline model, run by its plan?"""
+        self.tell("the offline model by its plan")
+        error = self.lab.plan_error(options)
+        return "within tolerance" if error <= self.lab.rtol else "the plan"
+
+    # ------------------------------------------------------------ one cause
+    def cause(
+        self, suspects: Suspects, ranked: Sequence[int], options: CompileOptions, bare: Trial, full: Trial
+    ) -> Cause:
+        errors: dict[frozenset[int], float | None] = {}
+
+        def fails(places: Collection[int]) -> bool:
+            tried = suspects.closed(places)
+            if tried not in errors:
+                n_best = len(suspects.all) if self.best is None else len(self.best[1])
+                self.tell(f"{len(tried)} of {len(suspects.all)} suspects; the fewest that fail are {n_best}")
+                trial = self.lab.run_with(suspects, tried, options)
+                errors[tried] = trial.error
+                if self.lab.fails(trial) and len(tried) < n_best:
+                    self.best = suspects, tried, trial.error
+            return not (errors[tried] or 0.0) <= self.lab.rtol
+
+        def is_gradual(passing: Sequence[int], failing: Sequence[int]) -> bool:
+            if len(failing) <= _FEW:
+                return False
+            one, two = (errors.get(suspects.closed(places)) or 0.0 for places in (passing, failing))
+            return one * _JUMP > two
+
+        errors[frozenset()] = bare.error
+        errors[frozenset(ranked)] = full.error
+        found = find_smallest(ranked, fails, is_gradual=is_gradual)
+        whole = suspects.closed(found.items)
+        if not found.is_minimal:
+            return self.told(suspects, frozenset(found.items), whole, options, is_sum=True)
+        # What the culprits need came along; one of those may be at fault alone.
+        while spare := [one for one in suspects.tops(whole) if fails(whole - {one})]:
+            whole = whole - {spare[0]}
+        parts = frozenset(suspects.tops(whole)) or whole
+        return self.told(suspects, parts, whole, options, is_sum=False)
+
+    def told(
+        self,
+        suspects: Suspects,
+        parts: frozenset[int],
+        whole: frozenset[int],
+        options: CompileOptions,
+        *,
+        is_sum: bool,
+    ) -> Cause:
+        """Compare a run with the parts and one without, value by value."""
+        self.tell("where it begins")
+        one = self.lab.run_with(suspects, whole, options, keeps_values=True)
+        two = self.lab.run_with(suspects, () if is_sum else whole - parts, options, keeps_values=True)
+        growth: list[Growth] = []
+        if one.compiled is not None and two.compiled is not None:
+            before: dict[int, float] = {}
+            for entry in self.lab.entries_of(two):
+                before[entry.value_id] = max(entry.error_out, before.get(entry.value_id, 0.0))
+            for entry in self.lab.entries_of(one):
+                known = before.get(entry.value_id)
+                growth.append(
+                    Growth(
+                        entry.value, entry.node, entry.op, entry.dtype, entry.rule, known, entry.error_out
+                    )
+                )
+        at = None if is_sum else _start_of(growth, self.lab.rtol)
+        if is_sum:
+            around = sorted(growth, key=_rise, reverse=True)[: 2 * _AROUND]
+        else:
+            around = [] if at is None else growth[max(0, at - _AROUND) : at + _AROUND + 1]
+        return Cause(
+            tuple(suspects.all[place] for place in sorted(parts)),
+            tuple(suspects.all[place] for place in sorted(whole - parts)),
+            is_sum,
+            one.error,
+            two.error,
+            None if at is None else growth[at],
+            tuple(around),
+        )
+
+    def remedy_of_sum(self, suspects: Suspects, ranked: Sequence[int], cause: Cause) -> Remedy:
+        """Leave out as many as it takes, those first that add most."""
+        # What rules round is nothing beside float16; only where no node was lowered they are left out.
+        kind = "lowered" if any(item.kind == "lowered" for item in cause.parts) else "rule"
+        worst = [suspects.all[place] for place in ranked if suspects.all[place].kind == kind]
+
+        def passes(n: int) -> bool:
+            self.tell(f"without the {n} of {len(worst)} suspects that add most")
+            return not self.lab.fails(
+                self.lab.run(self.remedy.plus(worst[:n]).applied_to(self.lab.options))
+            )
+
+        return self.remedy.plus(worst[: shortest(len(worst), passes)])
+
+    # ------------------------------------------------------------ the remedy
+    def check_remedy(self, rules: Sequence[object]) -> None:
+        """Compile with the switch file and with the profile, as a user would."""
+        if self.error_remedied is None or not self.remedy.rules or self.first is None:
+            return
+        lab, tools = self.lab, self.first.finished.tools
+        self.error_remedied = None
+        self.switch_file = switch_text(lab.book, self.remedy.rules)
+        self.profile = profile_text(
+            lab.book,
+            self.remedy.rules,
+            base=str(tools.selection.scope.names["profile"]),
+            precision=tools.precision,
+        )
+        keeping = Remedy((), self.remedy.keep_dtype).applied_to(lab.options)
+        switch = parse_fusion_switch(Source("fusion_switch.cfg", self.switch_file))
+        self.tell("with the switch file")
+        one = lab.run(replace(keeping, fusion_switch=switch))
+        self.tell("with the profile")
+        name, book = profile_name(lab.book), lab.book
+        lab.book = shipped_rules([*rules, Source("bisected.ger", self.profile)])  # pyright: ignore
+        two = lab.run(replace(keeping, profile=name, precision=None))
+        lab.book = book
+        self.error_remedied = max(one.error or 0.0, two.error or 0.0)
+
+    def give_up(self) -> None:
+        """Keep the smallest set that failed as a cause, unproved."""
+        self.verdict = "unfinished"
+        if self.best is not None:
+            suspects, places, error = self.best
+            parts = frozenset(suspects.tops(places))
+            self.causes.append(
+                Cause(
+                    tuple(suspects.all[place] for place in sorted(parts)),
+                    tuple(suspects.all[place] for place in sorted(places - parts)),
+                    len(parts) > _FEW,
+                    error,
+                    None,
+                )
+            )
+
+    def result(self, against: str, took_s: float) -> BisectResult:
+        """Return what was found."""
+        lab = self.lab
+        tools = None if self.first is None else self.first.finished.tools
+        counts = {} if self.first is None else self.first.finished.trace.rules
+        guilty = dict.fromkeys(item.rule for cause in self.causes for item in cause.parts if item.rule)
+        everything = self.suspects.all if self.suspects is not None else ()
+        return BisectResult(
+            model=lab.graph.name,
+            device=lab.options.device,
+            precision=tools.precision if tools is not None else lab.options.precision or "",
+            against=against,
+            rtol=lab.rtol,
+            verdict=self.verdict,
+            error=None if self.first is None else self.first.error,
+            error_bare=self.error_bare,
+            n_rewrites=sum(item.kind == "rule" for item in everything),
+            n_lowered=sum(item.kind == "lowered" for item in everything),
+            causes=tuple(self.causes),
+            n_applied={name: counts[name].applications for name in guilty if name in counts},
+            rules_off=self.remedy.rules,
+            keep_dtype=self.remedy.keep_dtype,
+            switch_file=self.switch_file,
+            profile_name=profile_name(lab.book) if self.profile else "",
+            profile=self.profile,
+            error_remedied=self.error_remedied,
+            n_compiles=lab.n_compiles,
+            took_s=took_s,
+        )
+
+
+def _start_of(growth: Sequence[Growth], rtol: float) -> int | None:
+    """The first node out of tolerance that was not so before; else the one whose error grew most."""
+    for place, item in enumerate(growth):
+        if not item.after <= rtol and (item.before is None or item.before <= rtol):
+            return place
+    rise = [_rise(item) for item in growth]
+    most = max(rise, default=0.0)
+    return rise.index(most) if most > 0 else None
+
+
+def _rise(item: Growth) -> float:
+    return 0.0 if item.after == item.before else item.after - (item.before or 0.0)
+
+
+__all__ = ["BisectResult", "Cause", "GerulesError", "Growth", "Suspect", "bisect"]
