@@ -69,6 +69,11 @@ CANNOT_DRAFT: Final = ErrorCode(
     "A rule replaces a region of one graph that nothing leaves and enters again, made of operators whose meaning is known.",
     "{remedy}",
 )
+PACKAGE_MISSING: Final = ErrorCode(
+    "E10009", "package-missing", "{what} needs the package {package}, which is not installed",
+    "Parts that few users need bring packages of their own, so that gerules itself stays small.",
+    "pip install \"gerules[{extra}]\"",
+)
 
 # E10010-E10039: model files
 NOT_ONNX: Final = ErrorCode(
@@ -852,6 +857,11 @@ HIDDEN_PARAMETER: Final = ErrorCode(
     "E40132", "hidden-parameter", "`_` hides {name} of {op}, which changes the result",
     "A rule that does not look at a parameter that matters holds for all its values, or is wrong.",
     "bind it and guard it, or say in a comment on this line why it does not matter",
+)
+DEAD_GUARD: Final = ErrorCode(
+    "E40133", "dead-guard", "`{text}` {said}",
+    "A condition that no match can make false guards nothing; one that none can make true keeps its rule from ever applying.",
+    "remove it, or ask what was meant",
 )
 NO_VALUE: Final = ErrorCode(
     "E40110", "no-value", "`{text}` has no value: {reason}",
