@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from gerules.analysis.guards import dead_guards
 from gerules.analysis.settings import RunningPhase, Surveyed
 from gerules.analysis.termination import Conflict, Termination, describe, false_decrease
 from gerules.analysis.unused import unused_declarations
@@ -16,7 +17,7 @@ from gerules.engine.define_schema import register_defines
 from gerules.errors import Diagnostic
 from gerules.ops import Schemas
 
-ANALYSES: Final = ("termination", "values", "unused")
+ANALYSES: Final = ("termination", "guards", "values", "unused")
 """What can be asked for, in the order in which it is done."""
 
 
@@ -56,6 +57,10 @@ def analyse_rules(
         on_step("termination")
         found.diagnostics += _termination(survey, names, found.stops)
     files = {rule.span.source.name for rule in chosen}
+    if "guards" in only:
+        on_step("guards")
+        for rule in chosen:
+            found.diagnostics += dead_guards(rule, book, survey.vocabulary)
     if "values" in only:
         on_step("values")
         clauses = [item for several in book.patterns.values() for item in several]

@@ -7,7 +7,7 @@ unifying patterns both work on it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gerules.dsl.syntax import (
@@ -19,6 +19,9 @@ from gerules.dsl.syntax import (
     CallPattern,
     CaptureAttr,
     ChainOp,
+    DimName,
+    DimRest,
+    DimSeq,
     LiteralAttr,
     ManyLines,
     MatchLine,
@@ -183,7 +186,7 @@ class _Reader:
                 if target.name != ANY:
                     frame.names[target.name] = value
                 if target.type is not None and value is not None:
-                    self.constrain(value, target.type)
+                    self.constrain(value, target.type, frame)
             elif isinstance(target, RestTargets) and value is not None:
                 frame.lists[target.name] = [value]
             if line.is_shared and value is not None:
@@ -198,7 +201,12 @@ class _Reader:
         self.variant.leaves[value] = leaf
         return value
 
-    def constrain(self, value: int, type: TypePattern) -> None:
+    def constrain(self, value: int, type: TypePattern, frame: _Frame) -> None:
+        if frame.prefix:
+            # Names of another pattern's dimensions mean nothing here; how many there are does.
+            dims = tuple(DimName(d.span, ANY) if isinstance(d, DimName) else d for d in type.dims or ())
+            dims = tuple(DimRest(d.span) if isinstance(d, DimSeq) else d for d in dims)
+            type = replace(type, dims=None if type.dims is None else dims, dtype_name=None)
         leaf = self.variant.leaves.get(value)
         (leaf.types if leaf is not None else self.variant.types.setdefault(value, [])).append(type)
 
@@ -235,7 +243,7 @@ class _Reader:
             if name != ANY:
                 frame.names[name] = found
         if pattern.type is not None and found is not None:
-            self.constrain(found, pattern.type)
+            self.constrain(found, pattern.type, frame)
         return found
 
     # ------------------------------------------------------------ calls
