@@ -11,9 +11,11 @@ from typing import Final
 
 import numpy as np
 
+from gerules.backend.ports import input_names
 from gerules.cli.errors import CliError
 from gerules.errors import Faults, table
-from gerules.ir import UNKNOWN_DIM, DType, TensorType, ValueType
+from gerules.ir import UNKNOWN_DIM, Dim, DType, Graph, TensorType, ValueType
+from gerules.passes.bind import bind_shapes
 from gerules.runtime.kernels import Array, RunError
 from gerules.text.files import open_regular
 
@@ -60,6 +62,32 @@ def read_feeds(texts: Sequence[str], names: Sequence[str]) -> dict[str, Array]:
         feeds |= found
     faults.raise_if_any(CliError)
     return feeds
+
+
+def model_feeds(
+    graph: Graph,
+    texts: Sequence[str],
+    *,
+    shapes: Mapping[str, Sequence[Dim]],
+    dims: Mapping[str, int],
+    seed: int,
+) -> dict[str, Array]:
+    """Return the inputs of a model: those of files, and what these leave out made up.
+
+    Args:
+        texts: As for `read_feeds`.
+        shapes: Shape by input name; see `bind_shapes`. Likewise `dims`.
+
+    Raises:
+        PassError: E10041 to E10046 for sizes that do not fit the model.
+        GerulesError: as `read_feeds` and `make_feeds`.
+    """
+    bound = bind_shapes(graph, shapes, dims)
+    ports = dict(zip(input_names(bound), map(bound.type_of, bound.inputs), strict=True))
+    feeds = read_feeds(texts, list(ports))
+    has_default = {name for name, value in zip(ports, bound.inputs, strict=True) if value in bound.defaults}
+    rest = {name: type for name, type in ports.items() if name not in feeds and name not in has_default}
+    return feeds | make_feeds(rest, {}, seed)
 
 
 def make_feeds(ports: Mapping[str, ValueType], dims: Mapping[str, int], seed: int) -> dict[str, Array]:

@@ -14,6 +14,7 @@ from gerules.errors import Faults, table
 
 _TARGET: Final = "What to compile for"
 _RULES: Final = "Which rules"
+_INPUTS: Final = "Inputs"
 _OUTPUT: Final = "Output"
 _ENDINGS: Final = (".onnx", ".om", ".graph", ".ger", ".npz")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -97,6 +98,19 @@ JsonOption = Annotated[
 ]
 DebugOption = Annotated[
     bool, typer.Option("--debug", help="Show tracebacks of faults.", rich_help_panel=_OUTPUT)
+]
+
+InputsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="NAME=FILE.npy",
+        help="An input, or all.npz with several. What is left out is made up.",
+        rich_help_panel=_INPUTS,
+    ),
+]
+SeedOption = Annotated[
+    int, typer.Option(metavar="N", min=0, help="What made-up inputs follow from.", rich_help_panel=_INPUTS)
 ]
 
 Param = bool | int | float | str

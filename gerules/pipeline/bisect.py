@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Final, Literal, Unpack
+from typing import Final, Unpack
 
-from gerules.errors import GerulesError, Source
+from gerules.errors import Source
 from gerules.pipeline.api import Model, graph_of
 from gerules.pipeline.asking import Target, options_of
+from gerules.pipeline.bisect_result import BisectResult, Cause, Growth, Verdict
 from gerules.pipeline.delta import find_smallest, shortest
 from gerules.pipeline.experiment import Experiment, OutOfTrialsError, Trial
 from gerules.pipeline.fusion_switch import parse_fusion_switch
 from gerules.pipeline.options import CompileOptions
 from gerules.pipeline.remedy import Remedy, profile_name, profile_text, switch_text
 from gerules.pipeline.suspects import Suspect, Suspects
-from gerules.pipeline.toolchain import shipped_rules
-
-Verdict = Literal["within tolerance", "found", "not the rules", "the plan", "unfinished"]
-"""How it ended. `not the rules`: with nothing applied outputs are out of tolerance too, so that the reader,
-the folding of constants or a kernel is at fault; `the plan`: the graph is right, and the offline model that
-was made from it is not; `unfinished`: interrupted, or no more compiles allowed."""
+from gerules.pipeline.toolchain import RuleInput, shipped_rules
 
 _FEW: Final = 4
 """As many suspects may share a fault. Of more, none of which makes the error jump, none is at fault."""
@@ -34,136 +30,6 @@ _MOST_CAUSES: Final = 16
 
 _AROUND: Final = 4
 """Nodes shown before and after the one where an error begins."""
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """The error of one value of the model without a cause and with it; `node` makes it with the cause."""
-
-    value: str
-    node: str
-    op: str
-    dtype: str
-    rule: str
-    before: float | None
-    after: float
-
-    def as_json(self) -> dict[str, object]:
-        """Return it as plain values."""
-        return {
-            "value": self.value,
-            "node": self.node,
-            "op": self.op,
-            "dtype": self.dtype,
-            "rule": self.rule,
-            "before": self.before,
-            "after": self.after,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A smallest set of rewrites and lowerings with which outputs are out of tolerance.
-
-    Attributes:
-        parts: What is at fault: each of them is needed, unless `is_sum`.
-        needs: What made the nodes that the parts work on; without fault of its own.
-        is_sum: Too many add up for one of them to be at fault; `parts` are those that add most.
-        error_with, error_without: The largest relative error of an output with the parts and with nothing but
-            what they need.
-        start: Where the error begins: the first node whose error is out of tolerance with the parts and not
-            without. None of a sum, and where no value of the model can be compared.
-        growth: The nodes around it; of a sum, those where the error grows most.
-    """
-
-    parts: tuple[Suspect, ...]
-    needs: tuple[Suspect, ...]
-    is_sum: bool
-    error_with: float | None
-    error_without: float | None
-    start: Growth | None = None
-    growth: tuple[Growth, ...] = ()
-
-    def as_json(self) -> dict[str, object]:
-        """Return the cause as plain values."""
-        return {
-            "parts": [item.as_json() for item in self.parts],
-            "needs": [item.as_json() for item in self.needs],
-            "is_sum": self.is_sum,
-            "error_with": self.error_with,
-            "error_without": self.error_without,
-            "start": None if self.start is None else self.start.as_json(),
-            "growth": [item.as_json() for item in self.growth],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class BisectResult:
-    """What takes a model out of tolerance, and what takes it back.
-
-    Attributes:
-        error: The largest relative error of an output of the compile as asked.
-        error_bare: The same with nothing applied; None when that was not tried or came to nothing.
-        n_rewrites, n_lowered: Suspects: sites of rules, and groups of nodes that share a node of the model.
-        n_applied: How often each rule at fault was applied in the compile.
-        rules_off, keep_dtype: The remedy.
-        switch_file, profile: The remedy as texts of a `fusion_switch.cfg` and a `.ger` file; empty when no
-            rule is to be switched off. They cannot name one site: a rule goes off everywhere.
-        error_remedied: The error after the remedy; of the texts, where there are any.
-    """
-
-    model: str
-    device: str
-    precision: str
-    against: str
-    rtol: float
-    verdict: Verdict
-    error: float | None
-    error_bare: float | None
-    n_rewrites: int
-    n_lowered: int
-    causes: tuple[Cause, ...]
-    n_applied: Mapping[str, int]
-    rules_off: tuple[str, ...]
-    keep_dtype: tuple[str, ...]
-    switch_file: str
-    profile_name: str
-    profile: str
-    error_remedied: float | None
-    n_compiles: int
-    took_s: float
-
-    @property
-    def is_remedied(self) -> bool:
-        """Whether a compile with the remedy was run and is within tolerance."""
-        return self.error_remedied is not None and self.error_remedied <= self.rtol
-
-    def as_json(self) -> dict[str, object]:
-        """Return the result as plain values."""
-        return {
-            "model": self.model,
-            "device": self.device,
-            "precision": self.precision,
-            "against": self.against,
-            "rtol": self.rtol,
-            "verdict": self.verdict,
-            "error": self.error,
-            "error_bare": self.error_bare,
-            "n_rewrites": self.n_rewrites,
-            "n_lowered": self.n_lowered,
-            "causes": [item.as_json() for item in self.causes],
-            "n_applied": dict(self.n_applied),
-            "rules_off": list(self.rules_off),
-            "keep_dtype": list(self.keep_dtype),
-            "switch_file": self.switch_file,
-            "profile_name": self.profile_name,
-            "profile": self.profile,
-            "error_remedied": self.error_remedied,
-            "is_remedied": self.is_remedied,
-            "n_compiles": self.n_compiles,
-            "took_s": round(self.took_s, 3),
-        }
-
 
 Tell = Callable[[str], None]
 """Told what is tried next."""
@@ -198,7 +64,7 @@ def bisect(
         tell: Told what is tried next. Ctrl-C ends the search; the best so far is returned.
 
     Raises:
-        GerulesError: what the compile as asked, or running the model, raises.
+        GerulesError: what the compile as asked, or running it or the model, raises.
 
     Cost: for `k` culprits among `n` suspects at most `2 k log2 n` compiles and runs, and a few more; one
     that stands out takes about eight.
@@ -213,8 +79,10 @@ def bisect(
     try:
         search.run()
         search.check_remedy(rules)
-    except (KeyboardInterrupt, OutOfTrialsError):
-        search.give_up()
+    except KeyboardInterrupt:
+        search.give_up("interrupted")
+    except OutOfTrialsError:
+        search.give_up("cut short")
     return search.result(against or "the model", perf_counter() - started)
 
 
@@ -226,7 +94,7 @@ def _tell_nobody(_: str) -> None:
 class _Search:
     lab: Experiment
     tell: Tell
-    verdict: Verdict = "unfinished"
+    verdict: Verdict = "interrupted"
     first: Trial | None = None
     suspects: Suspects | None = None
     """Those of the compile as asked."""
@@ -245,6 +113,10 @@ class _Search:
             options = self.remedy.applied_to(self.lab.options)
             self.tell("as asked" if self.first is None else "with the remedy so far")
             trial = self.lab.run(options, keeps_values=True)
+            if trial.fault is not None:
+                if self.first is None:
+                    raise trial.fault
+                break
             suspects = self.lab.suspects_of(trial)
             if self.first is None:
                 self.first, self.suspects = trial, suspects
@@ -365,14 +237,13 @@ class _Search:
 
         def passes(n: int) -> bool:
             self.tell(f"without the {n} of {len(worst)} suspects that add most")
-            return not self.lab.fails(
-                self.lab.run(self.remedy.plus(worst[:n]).applied_to(self.lab.options))
-            )
+            remedy = self.remedy.plus(worst[:n])
+            return self.lab.passes(self.lab.run(remedy.applied_to(self.lab.options)))
 
         return self.remedy.plus(worst[: shortest(len(worst), passes)])
 
     # ------------------------------------------------------------ the remedy
-    def check_remedy(self, rules: Sequence[object]) -> None:
+    def check_remedy(self, rules: Sequence[RuleInput]) -> None:
         """Compile with the switch file and with the profile, as a user would."""
         if self.error_remedied is None or not self.remedy.rules or self.first is None:
             return
@@ -391,14 +262,15 @@ class _Search:
         one = lab.run(replace(keeping, fusion_switch=switch))
         self.tell("with the profile")
         name, book = profile_name(lab.book), lab.book
-        lab.book = shipped_rules([*rules, Source("bisected.ger", self.profile)])  # pyright: ignore
+        lab.book = shipped_rules([*rules, Source("bisected.ger", self.profile)])
         two = lab.run(replace(keeping, profile=name, precision=None))
         lab.book = book
-        self.error_remedied = max(one.error or 0.0, two.error or 0.0)
+        if one.error is not None and two.error is not None:
+            self.error_remedied = max(one.error, two.error)
 
-    def give_up(self) -> None:
+    def give_up(self, verdict: Verdict) -> None:
         """Keep the smallest set that failed as a cause, unproved."""
-        self.verdict = "unfinished"
+        self.verdict = verdict
         if self.best is not None:
             suspects, places, error = self.best
             parts = frozenset(suspects.tops(places))
@@ -457,4 +329,4 @@ def _rise(item: Growth) -> float:
     return 0.0 if item.after == item.before else item.after - (item.before or 0.0)
 
 
-__all__ = ["BisectResult", "Cause", "GerulesError", "Growth", "Suspect", "bisect"]
+__all__ = ["BisectResult", "Cause", "Growth", "Suspect", "bisect"]

@@ -116,11 +116,8 @@ class Experiment:
             self.common = frozenset(self.names.key_of(item.application) for item in listener.applied)
 
     def run(self, options: CompileOptions | None = None, *, keeps_values: bool = False) -> Trial:
-        """Compile as a user would, run, and compare. Raises GerulesError when compile or run fail."""
-        trial = self._run(options or self.options, None, keeps_values)
-        if trial.fault is not None:
-            raise trial.fault
-        return trial
+        """Compile as a user would, run, and compare."""
+        return self._run(options or self.options, None, keeps_values)
 
     def run_with(
         self,
@@ -141,6 +138,10 @@ class Experiment:
     def fails(self, trial: Trial) -> bool:
         """Whether outputs are out of tolerance. A trial that came to nothing says neither."""
         return trial.error is not None and not trial.error <= self.rtol
+
+    def passes(self, trial: Trial) -> bool:
+        """Whether all outputs are within tolerance."""
+        return trial.error is not None and trial.error <= self.rtol
 
     def suspects_of(self, trial: Trial) -> Suspects:
         """Return all that a trial did."""
