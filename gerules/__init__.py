@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from gerules.dsl import FunctionTable, function, predicate
+    from gerules.dsl.fusion_patterns import register_fusion_pattern, unregister_fusion_pattern
     from gerules.errors import GerulesError
     from gerules.ir import Graph, parse_graph, print_graph
     from gerules.pipeline import CompiledModel, compile, load, load_rules, rewrite, save
@@ -21,19 +23,29 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompiledModel",
+    "FunctionTable",
     "GerulesError",
     "Graph",
     "bisect",
     "compile",
+    "function",
     "load",
     "load_rules",
     "parse_graph",
+    "predicate",
     "print_graph",
+    "register_fusion_pattern",
     "rewrite",
     "save",
+    "unregister_fusion_pattern",
 ]
 
 _HOMES = {
+    "FunctionTable": "gerules.dsl",
+    "function": "gerules.dsl",
+    "predicate": "gerules.dsl",
+    "register_fusion_pattern": "gerules.dsl.fusion_patterns",
+    "unregister_fusion_pattern": "gerules.dsl.fusion_patterns",
     "GerulesError": "gerules.errors",
     "Graph": "gerules.ir",
     "bisect": "gerules.pipeline.bisect",

@@ -17,8 +17,10 @@ from gerules.cli.explain import explain_command
 from gerules.cli.fmt import fmt_command
 from gerules.cli.guard import FAULT, INTERRUPTED, is_broken_pipe, silence_stdout
 from gerules.cli.ledger import ledger_command
+from gerules.cli.lsp import lsp_command
 from gerules.cli.output import cannot_show, open_streams
 from gerules.cli.phase import phase_command
+from gerules.cli.plugins import plugins_command
 from gerules.cli.rules import rules_app
 from gerules.cli.run import run_command
 from gerules.cli.show import show_command
@@ -51,6 +53,8 @@ app.command("ledger", rich_help_panel=_INSIDE)(ledger_command)
 app.add_typer(rules_app, name="rules", rich_help_panel=_RULES)
 app.command("fmt", rich_help_panel=_RULES)(fmt_command)
 app.command("devices", rich_help_panel=_RULES)(devices_command)
+app.command("lsp", rich_help_panel=_RULES)(lsp_command)
+app.command("plugins", rich_help_panel=_RULES)(plugins_command)
 
 
 def _print_version(is_asked: bool) -> None:

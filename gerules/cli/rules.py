@@ -188,18 +188,12 @@ def files_meant(book: RuleBook, paths: list[Path] | None) -> set[str]:
     These are the files given, those of folders given, and what they include: what stands in shipped rules
     is not the business of whoever checks rules of their own, unless they give it.
     """
-    from gerules.dsl import rules_folder
-
     names = {file.source.name for file in book.files}
     if not paths:
         return names
-    shipped = rules_folder().resolve()
+    others = {file.source.name for file in load_book(None).files}
     given = [path.resolve() for path in paths]
-    return {
-        name
-        for name in names
-        if not _is_inside(name, shipped) or any(_is_inside(name, path) for path in given)
-    }
+    return {name for name in names if name not in others or any(_is_inside(name, path) for path in given)}
 
 
 def _is_inside(name: str, folder: Path) -> bool:

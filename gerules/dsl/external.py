@@ -385,14 +385,15 @@ def check_externs(declared: Iterable[ExternDecl], functions: Mapping[str, Functi
         found = functions.get(item.name.name)
         if found is None:
             module = item.module or f"the module that defines it with @gerules.{item.kind}"
-            remedy = f"import {module} before the rules are loaded"
+            remedy = f"import {module} before the rules are loaded, or give its file beside them as rules"
             faults.add(table.EXTERN_MISSING, span=item.name.span, name=item.name.name, remedy=remedy)
             continue
         reason = _difference(item, found)
         if reason:
             external = found.external
             notes = [f"it is defined at {external.place}: {declaration_of(found)}"] if external else []
-            faults.add(table.EXTERN_DIFFERS, span=item.name.span, name=item.name.name, reason=reason, notes=notes)
+            name = item.name
+            faults.add(table.EXTERN_DIFFERS, span=name.span, name=name.name, reason=reason, notes=notes)
 
 
 def declaration_of(function: Function) -> str:

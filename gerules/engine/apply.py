@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from gerules.dsl import expr as dsl
+from gerules.dsl.external import FunctionError
 from gerules.dsl.syntax import (
     Build,
     BuildArg,
@@ -328,6 +329,8 @@ class Applier:
     def _build(self, builder: Builder) -> None:
         try:
             builder.run()
+        except FunctionError:  # no match is at fault
+            raise
         except GerulesError as error:
             raise Refused(error.diagnostics[0].message) from None
 

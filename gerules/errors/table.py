@@ -863,6 +863,11 @@ DEAD_GUARD: Final = ErrorCode(
     "A condition that no match can make false guards nothing; one that none can make true keeps its rule from ever applying.",
     "remove it, or ask what was meant",
 )
+NOT_EXACT: Final = ErrorCode(
+    "E40134", "not-exact", "{rule} changes what is computed and does not say `inexact`",
+    "Both sides of a rule were computed, and some result has other bits: a rounding, NaN, infinity or the sign of zero.",
+    "add `inexact \"what changes\"`, so that a profile can leave the rule out, or make both sides alike",
+)
 NO_VALUE: Final = ErrorCode(
     "E40110", "no-value", "`{text}` has no value: {reason}",
     "An expression of a rule asks for something that does not exist: an index outside, a wrong type, a division by zero.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from gerules.errors import table
 from gerules.frontends.fault import ModelError
 from gerules.frontends.graph_text import load_graph_text
 from gerules.frontends.onnx import FUSED_DOMAIN, load_onnx
+from gerules.frontends.protocol import Frontend
 from gerules.ir import Graph
 
 _N_HEAD_BYTES: Final = 512
@@ -50,8 +51,11 @@ READERS: Final[list[Reader]] = [
 """The kinds of files that `load` reads; packages of higher floors may append theirs."""
 
 
-def load(path: str | Path) -> Graph:
+def load(path: str | Path, *, others: Callable[[], Mapping[str, Frontend]] = dict) -> Graph:
     """Read a model file of any kind that is known.
+
+    Args:
+        others: More front ends, by ending; asked only when no reader here knows the name.
 
     Raises:
         ModelError: E10001 when it cannot be read, E10002 when no reader knows it, and whatever its
@@ -70,6 +74,9 @@ def load(path: str | Path) -> Graph:
     for reader in READERS:
         if name.endswith(reader.endings):
             return reader.read(path)
+    for suffix, frontend in others().items():
+        if name.endswith(suffix):
+            return frontend.read(path)
     for reader in READERS:
         if reader.looks_like(head):
             return reader.read(path)

@@ -198,6 +198,8 @@ def make_toolchain(
     schemas = Schemas()
     found = find_device(book, device, schemas=schemas)
     given: dict[str, Value] = dict(params or {})
+    if onnx_only and _ONNX_ONLY in book.params:
+        given[_ONNX_ONLY] = True
     if precision is not None:
         given["precision"] = precision = find_mode(precision)
     if profile is None:
@@ -207,8 +209,6 @@ def make_toolchain(
     verdicts: dict[str, str | None] = {}
     if fusion_switch is not None:
         book, verdicts = apply_switch(book, fusion_switch)
-    if onnx_only:
-        verdicts |= {rule.name.name: _NOT_ONNX for rule in book.rules if _makes_own_operators(rule)}
     environment = Environment(
         profile=profile,
         device=TextDevice(book, book.devices[device]),
@@ -219,16 +219,24 @@ def make_toolchain(
         verdicts=verdicts,
     )
     selection = select_rules(book, environment)
+    if onnx_only or selection.scope.params.get(_ONNX_ONLY) is True:
+        fusions = {rule.name.name: _NOT_ONNX for rule in book.rules if _makes_fused_operators(book, rule)}
+        selection = select_rules(book, replace(environment, verdicts=verdicts | fusions))
     _check_params(book, given)
     register_defines(book.defines.values(), schemas, selection.scope)
     tags = {name: frozenset({"keep_f32", "keep_dtype"}) for name in keep_dtype}
     return Toolchain(book, schemas, found, selection, dict(opsets), tags)
 
 
+_ONNX_ONLY: Final = "ONNX_ONLY"
 _NOT_ONNX: Final = "it makes an operator that ONNX does not have"
 
 
-def _makes_own_operators(rule: Rule) -> bool:
+def _makes_fused_operators(book: RuleBook, rule: Rule) -> bool:
+    """Whether a rule makes operators outside of ONNX; to name them for a device, as legalization does, is none."""
+    ruleset = book.rulesets.get(rule.ruleset)
+    if ruleset is not None and ruleset.kind is None:
+        return False
     calls = (call for line in rule.rewrite for call in calls_of(line.build))
     return any(isinstance(call.op, PlainOp) and "::" in call.op.name for call in calls)
 
