@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from gerules.analysis.exactness import missing_inexact
 from gerules.analysis.guards import dead_guards
 from gerules.analysis.settings import RunningPhase, Surveyed
 from gerules.analysis.termination import Conflict, Termination, describe, false_decrease
@@ -16,8 +17,9 @@ from gerules.dsl.syntax import Rule
 from gerules.engine.define_schema import register_defines
 from gerules.errors import Diagnostic
 from gerules.ops import Schemas
+from gerules.report.rule_bench import Bench
 
-ANALYSES: Final = ("termination", "guards", "values", "unused")
+ANALYSES: Final = ("termination", "guards", "values", "unused", "exactness")
 """What can be asked for, in the order in which it is done."""
 
 
@@ -70,6 +72,12 @@ def analyse_rules(
         on_step("unused names")
         declared = unused_declarations(book)
         found.diagnostics += (item for item in declared if item.span and item.span.source.name in files)
+    if "exactness" in only:
+        bench = Bench(book, schemas)
+        for rule in chosen:
+            on_step(f"exactness of {rule.name.name}")
+            warning = missing_inexact(rule, bench)
+            found.diagnostics += [warning] if warning is not None else []
     return found
 
 

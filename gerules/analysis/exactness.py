@@ -1,0 +1,150 @@
+"""Whether a rule that does not say `inexact` gives the same bits: both sides computed and compared.
+
+The graphs are those of the rule's tests, with ordinary numbers, and with NaN, infinities, zeros of both signs
+and numbers at the ends of the range among the inputs. Constants stay as they are: guards may ask about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gerules.analysis.applying import apply_once
+from gerules.dsl.functions_shape import dtype_limits
+from gerules.dsl.syntax import Rule
+from gerules.errors import Diagnostic, GerulesError, table
+from gerules.ir import Graph, dtype_of
+from gerules.report.rule_bench import Bench, Trial, seed_of
+from gerules.report.rule_graphs import Instance, instances
+from gerules.report.rule_inputs import Array, Unbuildable
+
+N_VARIANTS: Final = 4
+"""Graphs of one test that are computed."""
+
+N_DRAWS: Final = 3
+"""Times that inputs are drawn with ordinary numbers; as often with special ones."""
+
+MAX_ELEMENTS: Final = 1 << 16
+"""Larger inputs are left out: what shows in them shows in small ones."""
+
+_SPECIAL: Final = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two results part most: both numbers, and how many numbers of their type lie between them.
+
+    `ulps` is infinite where one is NaN, infinite or a zero of the other sign.
+    """
+
+    before: float
+    after: float
+    ulps: float
+
+    def __str__(self) -> str:
+        if self.ulps == np.inf:
+            return f"{self.before!r} becomes {self.after!r}"
+        unit = "unit" if self.ulps == 1 else "units"
+        return f"{self.before:.9g} becomes {self.after:.9g}, {self.ulps:.0f} {unit} in the last place away"
+
+
+def missing_inexact(rule: Rule, bench: Bench) -> Diagnostic | None:
+    """Return a warning when a rule changes a bit of some result and does not say so.
+
+    Cost: a few dozen runs of the graphs of its tests.
+    """
+    if rule.is_inexact or not rule.rewrite:
+        return None
+    found: list[Difference] = []
+    for trial, instance, after in _applied(rule, bench):
+        for feeds in _feeds(instance, seed_of(rule)):
+            try:
+                before = trial.compute(instance.graph, feeds)
+                got = trial.compute(after, feeds)
+            except GerulesError:
+                continue
+            found += (item for pair in zip(before, got, strict=False) for item in differences(*pair))
+    if not found:
+        return None
+    rounding = max((item for item in found if item.ulps < np.inf), key=lambda item: item.ulps, default=None)
+    special = next((item for item in found if item.ulps == np.inf), None)
+    notes = tuple(str(item) for item in (rounding, special) if item is not None)
+    facts = {"rule": rule.name.name}
+    return Diagnostic(table.NOT_EXACT, facts, rule.name.span, notes=notes, severity="warning")
+
+
+def _applied(rule: Rule, bench: Bench) -> Iterator[tuple[Trial, Instance, Graph]]:
+    for test in rule.tests:
+        if not test.expects_match:
+            continue
+        try:
+            place = bench.place(rule, test)
+            trial = Trial(bench, rule, place)
+            found = instances(rule, test, place.setting, limit=N_VARIANTS, seed=seed_of(rule))
+            for instance in islice(found, N_VARIANTS):
+                if sum(array.size for array in instance.feeds.values()) > MAX_ELEMENTS:
+                    continue
+                after = apply_once(instance.graph, [rule], place, bench.schemas)
+                if after is not None:
+                    yield trial, instance, after
+        except (GerulesError, Unbuildable):
+            continue  # `rules test` says what is wrong with it
+
+
+def _feeds(instance: Instance, seed: int) -> Iterator[Mapping[str, Array]]:
+    random = np.random.default_rng(seed)
+    yield instance.feeds
+    floats = {name for name, array in instance.feeds.items() if array.dtype.kind == "f" and array.size}
+    for _ in range(N_DRAWS if floats else 0):
+        drawn = {name: _redrawn(array, random) for name, array in instance.feeds.items() if name in floats}
+        yield {**instance.feeds, **drawn}
+        yield {**instance.feeds, **{name: _special(array, random) for name, array in drawn.items()}}
+
+
+def _redrawn(array: Array, random: np.random.Generator) -> Array:
+    """Return an array of its kind: its own numbers in another order, a little off."""
+    mixed = random.permutation(array.reshape(-1)).reshape(array.shape).astype(np.float64)
+    return (mixed * random.uniform(0.9, 1.1, array.shape)).astype(array.dtype)
+
+
+def _special(array: Array, random: np.random.Generator) -> Array:
+    _, largest = map(float, dtype_limits(dtype_of(array)))
+    values = np.array([*_SPECIAL, largest, -largest, 1 / largest])
+    chosen = random.choice(values, array.shape)
+    return np.where(random.random(array.shape) < 0.3, chosen, array.astype(np.float64)).astype(array.dtype)
+
+
+def differences(before: Array, after: Array) -> Iterator[Difference]:
+    """Yield the largest difference of rounding between two float results, and the first of another kind."""
+    if (
+        before.dtype.kind != "f"
+        or before.shape != after.shape
+        or before.dtype != after.dtype
+        or not before.size
+    ):
+        return
+    one, two = before.reshape(-1), after.reshape(-1)
+    both_nan = np.isnan(one) & np.isnan(two)
+    is_zero = (one == 0) & (two == 0)
+    is_other = (~np.isfinite(one) | ~np.isfinite(two)) & ~both_nan & (one != two)
+    is_other |= is_zero & (np.signbit(one) != np.signbit(two))
+    for at in np.flatnonzero(is_other)[:1]:
+        yield Difference(float(one[at]), float(two[at]), np.inf)
+    finite = np.isfinite(one) & np.isfinite(two) & ~is_zero
+    if np.any(one[finite] != two[finite]):
+        ulps = np.abs(_steps(one[finite]) - _steps(two[finite]))
+        at = int(np.argmax(ulps))
+        yield Difference(float(one[finite][at]), float(two[finite][at]), float(ulps[at]))
+
+
+def _steps(array: Array) -> npt.NDArray[np.float64]:
+    """Return how many numbers of the type lie between zero and each; differences of these count ulps."""
+    size_bytes = array.dtype.itemsize
+    bits = array.view(f"i{size_bytes}").astype(np.float64)
+    lowest = -(2.0 ** (8 * size_bytes - 1))
+    return np.where(bits < 0, lowest - bits, bits)
