@@ -179,7 +179,7 @@ class _Completer:
             yield from self.several(self.book.profiles, "profile")
         elif first == "expect":
             yield from self.words(["no", "match"])
-        elif first == "choose":
+        elif first in {"choose", "after"}:
             yield from self.operators() if any(item.text == "[" for item in cursor.line) else self.locals()
         elif first == "escapes":
             yield from self.locals()

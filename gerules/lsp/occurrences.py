@@ -117,6 +117,7 @@ _FIRST_AND_REST: Final[dict[str, tuple[Role, Role]]] = {
     "tname": ("local", "local"),
     "t_attr": ("local", "local"),
     "t_choose": ("local", "operator"),
+    "t_after": ("local", "operator"),
     "t_device": ("device", "device"),
     "t_profile": ("profile", "profile"),
     "t_escapes": ("local", "local"),

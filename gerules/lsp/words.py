@@ -16,7 +16,7 @@ BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "match": ("many", "shared"),
     "many": ("same", "limit", "shared"),
-    "test": ("choose", "device", "profile", "close", "escapes", "expect"),
+    "test": ("choose", "after", "device", "profile", "close", "escapes", "expect"),
     "pattern": ("where",),
     "define": ("fold",),
     "ruleset": ("when", "default", "priority", "kind"),
@@ -94,6 +94,7 @@ WORDS: Final[Mapping[str, str]] = {
     "false": "The truth value.",
     # tests
     "choose": "The operators that `f@SET` or a chain stands for: `choose f = [Relu]`.",
+    "after": "Operators that read a matched value, one behind the other: `after y = [Relu]`.",
     "close": "Relative and absolute tolerance: `close 0.001, 0.0001`. Without it results are equal.",
     "escapes": "A matched value has a reader outside too.",
     "expect": '`expect match`, or `expect no match "reason"`.',

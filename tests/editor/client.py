@@ -17,7 +17,7 @@ PATIENCE_S = 120
 Message = dict[str, Any]
 
 
-class Failed(Exception):
+class Failed(Exception):  # noqa: N818 - an answer
     """The server answered with an error."""
 
     def __init__(self, error: Message) -> None:
@@ -167,9 +167,7 @@ class Client:
 
 
 def _is_about(message: Message, uri: str) -> bool:
-    return (
-        message["method"] == "textDocument/publishDiagnostics" and message["params"]["uri"] == uri
-    )
+    return message["method"] == "textDocument/publishDiagnostics" and message["params"]["uri"] == uri
 
 
 def position(text: str, offset: int) -> Message:
