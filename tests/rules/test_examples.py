@@ -1,8 +1,13 @@
-"""The samples in `examples/`: rules without fault, as short as their page says, and right on real ONNX files."""
+"""The samples in `examples/`: no faults, as short as their page says, and right on real ONNX files."""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -23,9 +28,9 @@ SIZES: Final = {"B": 2}
 """Sizes of the dimensions that a sample leaves open."""
 
 MADE: Final = {
-    "conv_to_nhwc": {"sample::ConvNhwc": 2, "Transpose": 1, "Conv": 0},
+    "conv_to_nhwc": {"ge::ConvNhwc": 2, "Transpose": 1, "Conv": 0},
     "drop_add_of_zeros": {"Add": 1},
-    "drop_add_of_zeros_custom": {"sample::AddCustom": 1},
+    "drop_add_of_zeros_custom": {"ge::AddCustom": 1},
     "drop_tile_before_matmul": {"Tile": 0, "MatMul": 1, "Reshape": 1, "Transpose": 1},
     "flatten_batch_matmul": {"Flatten": 1, "MatMul": 1, "Reshape": 1},
     "grouped_conv_to_convs": {"Split": 1, "Conv": 3, "Concat": 1},
@@ -34,7 +39,7 @@ MADE: Final = {
     "matmul_add_to_gemm_configured": {"Gemm": 1, "MatMul": 2, "Add": 1},
     "merge_expert_matmuls": {"MatMul": 4, "Unsqueeze": 3, "Concat": 1, "Split": 1, "Squeeze": 3},
     "merge_matmuls_of_one_input": {"MatMul": 2, "Split": 1},
-    "nhwc_by_name": {"sample::ConvNhwc": 1, "Transpose": 1, "Relu": 1},
+    "nhwc_by_name": {"ge::ConvNhwc": 1, "Transpose": 1, "Relu": 1},
     "relu_before_concat": {"Relu": 3, "Concat": 1},
     "thin_matmul_to_sum": {"MatMul": 0, "Transpose": 0, "Mul": 1, "ReduceSum": 1},
 }
@@ -76,15 +81,15 @@ def book() -> RuleBook:
 
 
 def test_the_samples_load_without_warnings(book: RuleBook) -> None:
-    assert book.warnings == []
+    assert book.warnings == ()
 
 
 def test_every_rule_has_a_test_that_matches_or_a_reason_not_to(book: RuleBook) -> None:
-    names = {rule.name.name for rule in book.rules if rule.set == "samples"}
+    names = {rule.name.name for rule in book.rules if rule.ruleset == "samples"}
     tested = {
         rule.name.name
         for rule in book.rules
-        if rule.set == "samples" and any(test.expects_match for test in rule.tests)
+        if rule.ruleset == "samples" and any(test.expects_match for test in rule.tests)
     }
     # A test cannot name the values of its graph, which the rule asks for; `test_sample` below does.
     assert names - tested == {"nhwc_by_name"}
@@ -110,6 +115,21 @@ def test_every_sample_has_a_graph_to_try_it_on() -> None:
     assert set(MADE) == set(SAMPLES)
 
 
+def test_commands(tmp_path: Path) -> None:
+    """What the page says to type works as it stands; so do the checks and the layout."""
+    shutil.copytree(FOLDER, tmp_path / "examples")
+    shown = next(body for body in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S))
+    layout = f"gerules fmt --check {' '.join(f'examples/{path.name}' for path in FOLDER.glob('*.ger'))}"
+    for line in (*shown.splitlines(), "gerules rules check examples", layout):
+        program, *arguments = shlex.split(line)
+        assert program == "gerules"
+        command = [sys.executable, "-m", "gerules.cli.app", *arguments]
+        environment = os.environ | {"PYTHONPATH": str(FOLDER.parent)}
+        run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "warning" not in run.stderr
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_sample(name: str, tmp_path: Path) -> None:
     """From an ONNX file to an ONNX file; onnxruntime judges both."""
@@ -118,13 +138,15 @@ def test_sample(name: str, tmp_path: Path) -> None:
     before, after = tmp_path / "before.onnx", tmp_path / "after.onnx"
     gerules.save(source, before, rules=rules)
     profile = "named_nhwc" if name == "nhwc_by_name" else None
-    rewritten, trace = gerules.rewrite(gerules.load(before, rules=rules), rules, pipeline="custom", profile=profile)
+    model = gerules.load(before, rules=rules)
+    rewritten, trace = gerules.rewrite(model, rules, pipeline="custom", profile=profile)
     gerules.save(rewritten, after, rules=rules)
     assert trace.applications
     ops = [node.op for node in rewritten.nodes.values()]
     assert {op: ops.count(op) for op in MADE[name]} == MADE[name]
     feeds = feeds_of(source)
     assert_close(ort_outputs(after, feeds), ort_outputs(before, feeds), 1e-5)
-    again, more = gerules.rewrite(gerules.load(after, rules=rules), rules, pipeline="custom", profile=profile)
+    model = gerules.load(after, rules=rules)
+    again, more = gerules.rewrite(model, rules, pipeline="custom", profile=profile)
     assert not more.applications
     assert len(again.nodes) == len(rewritten.nodes)
