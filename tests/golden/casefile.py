@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-KINDS: Final = frozenset({"graph", "trace", "why", "plan", "error", "ger", "device", "options"})
+KINDS: Final = frozenset({"graph", "trace", "why", "plan", "error", "ger", "device", "options", "switch"})
 GRAPHS: Final = ("before", "after")
 SHARED: Final = frozenset({"ger", "device", "options"})
 """Blocks above the first section hold for all sections of the file, so only these may stand there."""

@@ -30,6 +30,7 @@ from gerules.pipeline import (
     run_phases,
     shipped_rules,
 )
+from gerules.pipeline.fusion_switch import FusionSwitch, parse_fusion_switch
 from gerules.pipeline.toolchain import HOST, evaluate_node
 from gerules.target import Device
 from tests.golden.casefile import Case, CaseError
@@ -186,7 +187,14 @@ class _Run:
             disable=options.disable,
             params=options.set,
             keep_dtype=options.keep_dtype,
+            fusion_switch=self.switch,
         )
+
+    @property
+    def switch(self) -> FusionSwitch | None:
+        """The fusion switch file of the case."""
+        block = self.case.one("switch")
+        return None if block is None else parse_fusion_switch(Source("fusion_switch.cfg", block.text + "\n"))
 
     # ------------------------------------------------------------ steps
     def rules(self, names: list[str]) -> None:
@@ -195,7 +203,7 @@ class _Run:
         known = {rule.name.name: rule for rule in tools.book.rules}
         if missing := [name for name in names if name not in known]:
             raise CaseError(f"{self.case.name}: there are no rules {missing}")
-        wanted = [known[name] for name in names] or self.own_rules
+        wanted = [known[name] for name in names or (rule.name.name for rule in self.own_rules)]
         on = {rule.name.name for rule in tools.selection.rules}
         self.outcome.after, trace = rewrite(
             self.graph,
