@@ -8,6 +8,7 @@ from typing import Final
 
 from gerules.analysis.exactness import missing_inexact
 from gerules.analysis.guards import dead_guards
+from gerules.analysis.overlap import Overlaps
 from gerules.analysis.settings import RunningPhase, Surveyed
 from gerules.analysis.termination import Conflict, Termination, describe, false_decrease
 from gerules.analysis.unused import unused_declarations
@@ -19,7 +20,7 @@ from gerules.errors import Diagnostic
 from gerules.ops import Schemas
 from gerules.report.rule_bench import Bench
 
-ANALYSES: Final = ("termination", "guards", "values", "unused", "exactness")
+ANALYSES: Final = ("termination", "guards", "values", "unused", "exactness", "overlap")
 """What can be asked for, in the order in which it is done."""
 
 
@@ -72,12 +73,14 @@ def analyse_rules(
         on_step("unused names")
         declared = unused_declarations(book)
         found.diagnostics += (item for item in declared if item.span and item.span.source.name in files)
+    bench = Bench(book, schemas)
     if "exactness" in only:
-        bench = Bench(book, schemas)
         for rule in chosen:
             on_step(f"exactness of {rule.name.name}")
             warning = missing_inexact(rule, bench)
             found.diagnostics += [warning] if warning is not None else []
+    if "overlap" in only:
+        found.diagnostics += Overlaps(survey, bench).pairs(names, on_step)
     return found
 
 

@@ -22,6 +22,7 @@ class RunningPhase:
 
     phase: Phase
     rules: tuple[Rule, ...]
+    then: tuple[Rule, ...]
     repeated: tuple[Rule, ...]
 
     @property
@@ -97,7 +98,7 @@ class Surveyed:
         run = list(self._named(name.name for name in phase.run))
         then = [rule for rule in self._named(name.name for name in phase.then) if rule not in run]
         is_once = phase.is_once or not phase.is_fixpoint
-        return RunningPhase(phase, (*run, *then), tuple(then) if is_once else (*run, *then))
+        return RunningPhase(phase, (*run, *then), tuple(then), tuple(then) if is_once else (*run, *then))
 
     def _named(self, wanted: Iterator[str]) -> Iterator[Rule]:
         names = list(wanted)

@@ -868,6 +868,16 @@ NOT_EXACT: Final = ErrorCode(
     "Both sides of a rule were computed, and some result has other bits: a rounding, NaN, infinity or the sign of zero.",
     "add `inexact \"what changes\"`, so that a profile can leave the rule out, or make both sides alike",
 )
+OVERLAP: Final = ErrorCode(
+    "E40135", "undecided-overlap", "{first} and {second} apply at one place of {phase}, and nothing says which goes first",
+    "Two patterns of one size and priority match at one node, with different results; the order of lines decides.",
+    "let one of them say `overrides`, give one a `priority`, or a guard that keeps them apart",
+)
+SHADOWED: Final = ErrorCode(
+    "E40136", "shadowed-rule", "{rule} never gets its turn: {other} is more general and goes first",
+    "Whatever matches the pattern of this rule is taken by another rule before it.",
+    "let it say `overrides {other}`, make the other less general, or remove it",
+)
 NO_VALUE: Final = ErrorCode(
     "E40110", "no-value", "`{text}` has no value: {reason}",
     "An expression of a rule asks for something that does not exist: an index outside, a wrong type, a division by zero.",
