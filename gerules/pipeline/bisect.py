@@ -182,10 +182,13 @@ class _Search:
         found = find_smallest(ranked, fails, is_gradual=is_gradual)
         whole = suspects.closed(found.items)
         if not found.is_minimal:
-            return self.told(suspects, frozenset(found.items), whole, options, is_sum=True)
+            return self.told(suspects, frozenset(suspects.tops(whole)), whole, options, is_sum=True)
         # What the culprits need came along; one of those may be at fault alone.
-        while spare := [one for one in suspects.tops(whole) if fails(whole - {one})]:
-            whole = whole - {spare[0]}
+        smaller: frozenset[int] | None = whole
+        while smaller is not None:
+            whole = smaller
+            rests = (whole - {one} for one in suspects.tops(whole) if len(whole) > 1)
+            smaller = next((rest for rest in rests if fails(rest)), None)
         parts = frozenset(suspects.tops(whole)) or whole
         return self.told(suspects, parts, whole, options, is_sum=False)
 

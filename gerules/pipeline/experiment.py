@@ -13,14 +13,13 @@ from gerules.errors import GerulesError
 from gerules.ir import Graph
 from gerules.pipeline.asking import toolchain_of
 from gerules.pipeline.compiler import LAST_STAGES, Compilation, compile_graph, stage_names
-from gerules.pipeline.ledger import Entry, entries_of, run_by_meaning
+from gerules.pipeline.ledger import Entry, entries_of, run_by_meaning, values_of_model
 from gerules.pipeline.model import CompiledModel
 from gerules.pipeline.options import CompileOptions
 from gerules.pipeline.suspects import Key, Suspects, find_suspects, names_of
 from gerules.runtime.compare import relative_error
 from gerules.runtime.executor import Executor
 from gerules.runtime.feeds import Item
-from gerules.runtime.reference import evaluate
 
 
 class OutOfTrialsError(Exception):
@@ -103,16 +102,15 @@ class Experiment:
         self.names = names_of(graph)
         self.n_compiles = 0
         self.most_compiles = most_compiles
-        self.values: dict[int, Item] = {}
-        """Every value of what is compared with, by id."""
         self.common: frozenset[Key] = frozenset()
+        self.values: dict[int, Item] = {}
         if against is None:
             tools = toolchain_of(book, graph, options)
-            self.wanted = evaluate(graph, feeds, body_of=tools.body_of, keep=self.values)
+            self.values, self.wanted = values_of_model(graph, feeds, tools.body_of)
         else:
             listener = Listener()
             done = self._compile(replace(self.options, precision=against), listener, None)
-            self.wanted = run_by_meaning(done, feeds, keep=self.values)
+            self.wanted = dict[str, Item](run_by_meaning(done, feeds, keep=self.values))
             self.common = frozenset(self.names.key_of(item.application) for item in listener.applied)
 
     def run(self, options: CompileOptions | None = None, *, keeps_values: bool = False) -> Trial:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from gerules.backend.ports import input_names
 from gerules.engine.apply import sources_of
 from gerules.errors import GerulesError
 from gerules.ir import Graph, Node, TensorType, dtype_of
@@ -21,6 +22,7 @@ from gerules.runtime.kernels import Array
 from gerules.runtime.kernels.precision import saturating
 from gerules.runtime.reference import evaluate
 from gerules.runtime.widening import widened, widened_feeds
+from gerules.target.cost import BodyOf
 
 Cause = Literal["rule", "lowered", "cast", "model"]
 """Why a value may differ from the model's: a rule made its node; its node computes in a narrower type; a Cast
@@ -182,19 +184,27 @@ def run_by_meaning(
         return evaluate(compiled.graph, feeds, body_of=tools.body_of, keep=keep)
 
 
+def values_of_model(
+    graph: Graph, feeds: Mapping[str, object], body_of: BodyOf
+) -> tuple[dict[int, Item], dict[str, Item]]:
+    """Run a model by meaning; return every value by id, inputs included, and the outputs by name."""
+    values: dict[int, Item] = {}
+    outputs = evaluate(graph, feeds, body_of=body_of, keep=values)
+    for name, value in zip(input_names(graph), graph.inputs, strict=True):
+        given = feeds.get(name)
+        if isinstance(given, np.ndarray):
+            values[value] = given
+    return values, dict(outputs)
+
+
 def _truth(
     compiled: Compilation, feeds: Mapping[str, object]
-) -> tuple[dict[int, Item], Mapping[str, Item], str]:
-    truth: dict[int, Item] = {}
-    body_of = compiled.tools.body_of
+) -> tuple[dict[int, Item], dict[str, Item], str]:
+    source, body_of = compiled.source, compiled.tools.body_of
     try:
-        wanted = evaluate(
-            widened(compiled.source), widened_feeds(feeds), body_of=body_of, keep=truth
-        )  # fmt: skip
-        return truth, dict(wanted), "float64"
+        return *values_of_model(widened(source), widened_feeds(feeds), body_of), "float64"
     except GerulesError:  # an operator that takes no float64
-        truth.clear()
-        return truth, dict(evaluate(compiled.source, feeds, body_of=body_of, keep=truth)), "as written"
+        return *values_of_model(source, feeds, body_of), "as written"
 
 
 def entries_of(

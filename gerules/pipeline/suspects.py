@@ -133,7 +133,9 @@ class Suspects:
     def ranked(self, entries: Iterable[Entry]) -> list[int]:
         """Return the places of all suspects, those first whose nodes add the largest error.
 
-        A node that was lowered counts for its lowering; what made it comes along, for it is needed.
+        A node that was lowered counts for its lowering; what made it comes along, for it is needed. Any
+        other counts for the rule that made it and for those before it, first to last: a rule may have
+        handed on what an earlier one spoiled.
         """
         scores = dict.fromkeys(range(len(self.all)), 0.0)
         group = {
@@ -149,6 +151,10 @@ class Suspects:
                 places = {self.maker[entry.node_id]} if entry.node_id in self.maker else set[int]()
             for place in places:
                 scores[place] += max(0.0, entry.added)
+        for place in reversed(range(len(self.all))):
+            for earlier in self.needs[place] if self.all[place].kind == "rule" else ():
+                if self.all[earlier].kind == "rule":
+                    scores[earlier] = max(scores[earlier], scores[place])
         return sorted(scores, key=lambda place: (-scores[place], place))
 
 
