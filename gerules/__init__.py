@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gerules.ir import Graph, parse_graph, print_graph
     from gerules.pipeline import CompiledModel, compile, load, load_rules, rewrite, save
     from gerules.pipeline.bisect import bisect
+    from gerules.pipeline.finding import find
 
 __all__ = [
     "CompiledModel",
@@ -28,6 +29,7 @@ __all__ = [
     "Graph",
     "bisect",
     "compile",
+    "find",
     "function",
     "load",
     "load_rules",
@@ -41,6 +43,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "find": "gerules.pipeline.finding",
     "FunctionTable": "gerules.dsl",
     "function": "gerules.dsl",
     "predicate": "gerules.dsl",

@@ -14,6 +14,7 @@ from gerules.cli.compile import compile_command
 from gerules.cli.demo import demo_command
 from gerules.cli.devices import devices_command
 from gerules.cli.explain import explain_command
+from gerules.cli.find import find_command
 from gerules.cli.fmt import fmt_command
 from gerules.cli.guard import FAULT, INTERRUPTED, is_broken_pipe, silence_stdout
 from gerules.cli.ledger import ledger_command
@@ -48,6 +49,7 @@ app.command("show", rich_help_panel=_INSIDE)(show_command)
 app.command("phase", rich_help_panel=_INSIDE)(phase_command)
 app.command("explain", rich_help_panel=_INSIDE)(explain_command)
 app.command("why", rich_help_panel=_INSIDE)(why_command)
+app.command("find", rich_help_panel=_INSIDE)(find_command)
 app.command("bisect", rich_help_panel=_INSIDE)(bisect_command)
 app.command("ledger", rich_help_panel=_INSIDE)(ledger_command)
 app.add_typer(rules_app, name="rules", rich_help_panel=_RULES)

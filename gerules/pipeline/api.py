@@ -115,7 +115,7 @@ def compile(
         memory_limit_bytes=memory_limit_bytes,
         stop_after=stop_after,
     )
-    book = _book_of(rules)
+    book = book_of(rules)
     return CompiledModel(compile_graph(graph_of(model, book), book, options, observe))
 
 
@@ -184,7 +184,7 @@ def rewrite(
     Raises:
         GerulesError: E3 types that contradict, E40030 rules that do not stop, E40050 unknown pipeline.
     """
-    book = _book_of(rules)
+    book = book_of(rules)
     read = graph_of(graph, book)
     tools = make_toolchain(
         book,
@@ -240,7 +240,7 @@ def save(graph: Graph, path: str | Path, *, rules: RuleBook | Rules | None = Non
     if path.suffix == ".graph":
         save_graph_text(graph, path)
     elif path.suffix == ".onnx":
-        tools = make_toolchain(_book_of(rules), graph.opsets)
+        tools = make_toolchain(book_of(rules), graph.opsets)
         _check_defined(graph, tools)
         save_onnx(graph, path, schemas=tools.schemas, define_body=_define_body(tools))
     else:
@@ -254,7 +254,8 @@ def _listed(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _book_of(rules: RuleBook | Rules | None) -> RuleBook:
+def book_of(rules: RuleBook | Rules | None) -> RuleBook:
+    """Return the book that `rules` is, or that it names. Raises what `load_rules` raises."""
     if isinstance(rules, RuleBook):
         return rules
     return shipped_rules() if rules is None else load_rules(rules)
@@ -299,5 +300,5 @@ def _recognized(graph: Graph, rules: RuleBook | Rules | None) -> Graph:
     # Most models have no such functions, and need no rules to be read.
     if not any("body" in node.bodies for inner in graphs_in(graph) for node in inner.nodes.values()):
         return graph
-    tools = make_toolchain(_book_of(rules), graph.opsets)
+    tools = make_toolchain(book_of(rules), graph.opsets)
     return recognize(graph, schemas=tools.schemas, define_body=_define_body(tools))

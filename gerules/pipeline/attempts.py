@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final, Literal
@@ -17,6 +17,8 @@ Outcome = Literal["pattern", "guard", "check", "gate", "lost", "fits"]
 """Where an attempt ended. `lost`: it would have applied, but another rule took a node first."""
 
 _MOST_OPS_NAMED: Final = 4
+_MOST_EXAMPLES: Final = 3
+"""Attempts that a group keeps whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,15 @@ class AttemptGroup:
     def as_json(self) -> dict[str, object]:
         """Return the group as plain values."""
         return self.best.as_json() | {"count": self.count, "nodes": [item.node for item in self.examples]}
+
+
+def group_attempts(attempts: Iterable[Attempt]) -> tuple[AttemptGroup, ...]:
+    """Return attempts by rule and reason, in the order in which they come."""
+    found: dict[tuple[str, str, str, str, str], list[Attempt]] = {}
+    for item in attempts:
+        key = (item.rule, item.phase, item.outcome, item.at, item.reason)
+        found.setdefault(key, []).append(item)
+    return tuple(AttemptGroup(len(items), tuple(items[:_MOST_EXAMPLES])) for items in found.values())
 
 
 Place = tuple[str, str, str, int]

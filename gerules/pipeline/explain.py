@@ -10,7 +10,7 @@ from gerules.dsl.syntax import Rule
 from gerules.engine.program import Plan
 from gerules.pipeline.api import Model, graph_of
 from gerules.pipeline.asking import Target, check_node, find_rules, options_of, toolchain_of
-from gerules.pipeline.attempts import Attempt, AttemptGroup, Recorder
+from gerules.pipeline.attempts import Attempt, AttemptGroup, Recorder, group_attempts
 from gerules.pipeline.compiler import compile_graph
 from gerules.pipeline.phases import phase_names, phase_of
 from gerules.pipeline.story import Step, Story, why
@@ -19,8 +19,6 @@ from gerules.pipeline.toolchain import Toolchain, shipped_rules
 NO_EFFECT: Final = "it would change nothing"
 _LEAST_MATCHED: Final = 2
 """Operators without which a pattern did not almost match: one alone is everywhere."""
-_MOST_EXAMPLES: Final = 3
-"""Attempts that a group keeps whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +46,7 @@ class Explanation:
 
     def groups(self) -> tuple[AttemptGroup, ...]:
         """Return the attempts by rule and reason, the nearest first."""
-        found: dict[tuple[str, str, str, str, str], list[Attempt]] = {}
-        for item in self.attempts:
-            key = (item.rule, item.phase, item.outcome, item.at, item.reason)
-            found.setdefault(key, []).append(item)
-        return tuple(AttemptGroup(len(items), tuple(items[:_MOST_EXAMPLES])) for items in found.values())
+        return group_attempts(self.attempts)
 
     def as_json(self) -> dict[str, object]:
         """Return the explanation as plain values."""

@@ -38,12 +38,13 @@ def explanation_lines(found: Explanation) -> Iterator[str]:
             yield f"  {item}"
         for number, group in enumerate(groups[:MOST_ROWS]):
             yield ""
-            yield from _group_lines(number + 1, group)
+            yield from group_lines(number + 1, group)
         if len(groups) > MOST_ROWS:
             yield f"  and {count_text(len(groups) - MOST_ROWS, 'more reason', 'more reasons')}"
 
 
-def _group_lines(number: int, group: AttemptGroup) -> Iterator[str]:
+def group_lines(number: int, group: AttemptGroup) -> Iterator[str]:
+    """Yield a group of attempts: where, how far it came, why not, and what would have to change."""
     best = group.best
     yield f"  {number}. {_where(group)}: {_depth(best)}"
     yield f"     {told(best)}"
