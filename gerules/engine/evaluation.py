@@ -209,8 +209,21 @@ def spoken(values: Mapping[str, Value]) -> Iterator[str]:
                 yield f"{name}: array {list(value.shape)}"
             case OpView():
                 yield f"{name} = {value.op}"
+            case tuple() if any(isinstance(item, ValueView | np.ndarray) for item in value):
+                items = ", ".join(map(_called, value))
+                yield f"{name} = {_cut(f'({items})')}"
             case DType() | int() | float() | str() | tuple() | None | SymbolicDim():
-                text = str(value)
-                yield f"{name} = {text if len(text) <= 60 else text[:57] + '...'}"
+                yield f"{name} = {_cut(str(value))}"
             case _:
                 pass
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _called(item: Value) -> str:
+    """What an item of a list is called where its parts would say too much."""
+    if isinstance(item, ValueView):
+        return item.name
+    return f"array {list(item.shape)}" if isinstance(item, np.ndarray) else str(item)
