@@ -387,6 +387,8 @@ class Builder:
                 continue
             keyword = site.schemas.attr_or_input(op, name, site.version_of(op))
             if keyword is None and schema is not None:
+                if self._is_later_default(op, name, value):
+                    continue
                 raise Refused(f"{op} has no parameter {name} at this version")
             if keyword is not None and keyword.input_index is not None:
                 operands += [None] * (keyword.input_index + 1 - len(operands))
@@ -396,6 +398,14 @@ class Builder:
             spec = schema.attrs.get(attr_name) if schema is not None else None
             attrs[attr_name] = attr_of_value(value, spec, attr_name)
         return attrs
+
+    def _is_later_default(self, op: str, name: str, value: Value) -> bool:
+        """Whether a parameter that this version lacks is given what it stands for here, as patterns see it."""
+        newest = self.candidate.site.schemas.get(op)
+        spec = None if newest is None else newest.attrs.get(name)
+        if spec is None or spec.default is None:
+            return False
+        return attr_of_value(value, spec, name) == spec.default
 
     def _keyword_operand(self, value: Value, name: str) -> Operand:
         if isinstance(value, ValueView) and value.id in self.candidate.site.values:

@@ -233,7 +233,7 @@ _NOT_ONNX: Final = "it makes an operator that ONNX does not have"
 
 
 def _makes_fused_operators(book: RuleBook, rule: Rule) -> bool:
-    """Whether a rule makes operators outside of ONNX; to name them for a device, as legalization does, is none."""
+    """Whether a rule makes operators outside of ONNX. Legalization, which has no kind, does not count."""
     ruleset = book.rulesets.get(rule.ruleset)
     if ruleset is not None and ruleset.kind is None:
         return False

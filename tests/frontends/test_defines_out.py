@@ -109,6 +109,7 @@ CASES: Final[dict[str, Case]] = {
     "ge::AttentionZeroMasked": Case([*HEADS, MASK], {"scale": 0.5}),
     "ge::GroupedAttention": Case([*HEADS, MASK], {"heads": 2, "kv_heads": 2}),
     "ge::AttentionBsnd": Case([*HEADS], {"scale": 0.5}),
+    "ge::AttentionBsh": Case([ROWS, ROWS, ROWS], {"heads": 2, "scale": 0.5}),
     "ge::RotaryMul": Case([ROWS, signed(3, 8), signed(3, 8)]),
     "ge::SwiGlu": Case([ROWS]),
     "ge::TransData": Case([IMAGE]),
@@ -172,6 +173,7 @@ CASES: Final[dict[str, Case]] = {
 BEFORE: Final[dict[str, int]] = {
     "ge::AscendDequant": 10,
     "ge::AscendQuant": 10,
+    "ge::AttentionBsh": 9,
     "ge::AttentionZeroMasked": 9,
     "ge::BroadcastTo": 8,
     "ge::Cumsum": 11,
@@ -197,7 +199,7 @@ BEFORE: Final[dict[str, int]] = {
 """The version of ONNX that brought what an operator needs, and cannot be said before. Source: Changelog.md.
 
 Most need an operator of that version. `LessEqual` and its twin need Equal on numbers with fractions,
-`Maximum` and `Minimum` need Max and Min on tensors of unlike shapes.
+`Maximum` and `Minimum` need Max and Min on tensors of unlike shapes, `AttentionBsh` a Constant of shapes.
 """
 
 

@@ -114,6 +114,15 @@ class FunctionWriter:
         domain, base = split_op(node.op)
         if len(self._running) >= _DEEPEST:
             raise _misfit(node, f"its meaning nests too deeply: {' in '.join(self._running[-3:])}")
+        opset = self._opsets[""]
+        if opset < _ANY_CONSTANT and not all(const.dtype.is_float for const in graph.consts.values()):
+            raise ModelError(
+                table.CANNOT_EXPORT,
+                place=place_of_node(node.name, node.op),
+                what=f"what {node.op} computes",
+                reason=f"Constant of whole numbers cannot be said at opset {opset}",
+                remedy="convert the model to a newer opset, or switch off the rule that made the node",
+            )
         form = self._n_forms[node.op] = self._n_forms.get(node.op, 0) + 1
         name = base if form == 1 else f"{base}__{form}"
         self._written[key] = name
@@ -133,6 +142,10 @@ class FunctionWriter:
         # Callees were appended while this one was written, so they come first.
         self.protos.append(proto)
         return name
+
+
+_ANY_CONSTANT: Final = 9
+"""From this opset on Constant has every element type, before only floats. Source: Changelog.md of ONNX."""
 
 
 def _takes_body(writer: GraphWriter, op: str) -> bool:
