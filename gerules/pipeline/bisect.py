@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Final, Unpack
 
-from gerules.errors import Source
+from gerules.errors import Source, table
 from gerules.pipeline.api import Model, graph_of
 from gerules.pipeline.asking import Target, options_of
 from gerules.pipeline.bisect_result import BisectResult, Cause, Growth, Verdict
 from gerules.pipeline.delta import find_smallest, shortest
+from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.experiment import Experiment, OutOfTrialsError, Trial
 from gerules.pipeline.fusion_switch import parse_fusion_switch
 from gerules.pipeline.options import CompileOptions
@@ -64,11 +65,17 @@ def bisect(
         tell: Told what is tried next. Ctrl-C ends the search; the best so far is returned.
 
     Raises:
+        PipelineError: E10003 for a tolerance that is none.
         GerulesError: what the compile as asked, or running it or the model, raises.
 
     Cost: for `k` culprits among `n` suspects at most `2 k log2 n` compiles and runs, and a few more; one
     that stands out takes about eight.
     """
+    if not rtol >= 0:
+        raise PipelineError(
+            table.BAD_OPTION, option="rtol", value=rtol, reason="it is no number from zero on",
+            remedy="give the largest relative error that is allowed, such as 1e-3",
+        )  # fmt: skip
     options = options_of(target)
     rules = target.get("rules", ())
     book = shipped_rules(rules)

@@ -256,6 +256,8 @@ def test_faults_of_the_compile_come_as_they_are(tmp_path: Path) -> None:
     path, feeds = written(tmp_path, "residual")
     with pytest.raises(GerulesError, match="E50010"):
         bisect(path, feeds, device="ascend999")
+    with pytest.raises(GerulesError, match="E10003"):
+        bisect(path, feeds, rtol=float("nan"))
     with pytest.raises(GerulesError, match="E50014"):
         bisect(path, feeds, against="fp17")
     with pytest.raises(GerulesError, match=r"E2000\d"):
