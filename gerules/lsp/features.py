@@ -91,6 +91,13 @@ def _async(answer: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable
     return handler
 
 
+class _Versioned(Protocol):
+    """A text as the client has it now."""
+
+    uri: str
+    version: int
+
+
 class _Documents:
     """What the client tells: files that open, change and close, folders, files that change on disk."""
 
@@ -100,8 +107,8 @@ class _Documents:
             types.INITIALIZE: self.initialize,
             types.INITIALIZED: self.initialized,
             types.SHUTDOWN: lambda _: self.stop_runs(),
-            types.TEXT_DOCUMENT_DID_OPEN: lambda params: self.changed(params.text_document.uri, 0.0),
-            types.TEXT_DOCUMENT_DID_CHANGE: lambda params: self.changed(params.text_document.uri),
+            types.TEXT_DOCUMENT_DID_OPEN: lambda params: self.changed(params.text_document, 0.0),
+            types.TEXT_DOCUMENT_DID_CHANGE: lambda params: self.changed(params.text_document),
             types.TEXT_DOCUMENT_DID_CLOSE: self.closed,
             types.TEXT_DOCUMENT_DID_SAVE: lambda _: self.check_open(),
             types.WORKSPACE_DID_CHANGE_WATCHED_FILES: self.changed_on_disk,
@@ -135,14 +142,19 @@ class _Documents:
         self.server.tell(lambda: self.server.texts.set_folders(paths))
         self.check_open()
 
-    def changed(self, uri: str, delay_s: float | None = None) -> None:
-        server = self.server
-        key, text = key_of(uri), server.workspace.get_text_document(uri).source
+    def changed(self, document: _Versioned, delay_s: float | None = None) -> None:
+        server, uri = self.server, document.uri
+        key, text, version = key_of(uri), server.workspace.get_text_document(uri).source, document.version
         server.uris[key] = uri
-        if key.endswith(GRAPH):
-            server.graphs[key] = text
-        else:
-            server.tell(lambda: server.texts.put(key, text))
+
+        def put() -> None:
+            server.versions[key] = version
+            if key.endswith(GRAPH):
+                server.graphs[key] = text
+            else:
+                server.texts.put(key, text)
+
+        server.tell(put)
         if delay_s is None:
             server.check_soon(key)
             self.check_open(but=key)
@@ -151,10 +163,15 @@ class _Documents:
 
     def closed(self, params: types.DidCloseTextDocumentParams) -> None:
         server, key = self.server, key_of(params.text_document.uri)
-        server.graphs.pop(key, None)
+
+        def drop() -> None:
+            server.versions.pop(key, None)
+            server.graphs.pop(key, None)
+            server.texts.drop(key)
+            server.texts.forget([key])
+
+        server.tell(drop)
         server.results.pop(key, None)
-        server.tell(lambda: server.texts.drop(key))
-        server.tell(lambda: server.texts.forget([key]))
         server.publish(key, [])
         server.uris.pop(key, None)
         self.check_open()

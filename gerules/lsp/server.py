@@ -78,6 +78,8 @@ class RulesServer(LanguageServer):
         self.translator = Translator()
         self.worker = ThreadPoolExecutor(1, "gerules-texts")
         self.graphs: dict[str, str] = {}
+        self.versions: dict[str, int] = {}
+        """Of the texts that the worker has, by key; set there."""
         self.uris: dict[str, str] = {}
         self.results: dict[str, dict[str, RuleResult]] = {}
         self.stops: dict[tuple[str, str | None], threading.Event] = {}
@@ -130,9 +132,9 @@ class RulesServer(LanguageServer):
         loop = asyncio.get_running_loop()
         self._timers[key] = loop.call_later(delay_s, lambda: self._start(self._check(key)))
 
-    def publish(self, key: str, items: list[types.Diagnostic]) -> None:
-        """Tell the client all that is wrong with a file."""
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(self.uri(key), items))
+    def publish(self, key: str, items: list[types.Diagnostic], version: int | None = None) -> None:
+        """Tell the client all that is wrong with a file, as it was at a version of it."""
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(self.uri(key), items, version))
 
     def _start(self, job: Any) -> None:
         task = asyncio.ensure_future(job)
@@ -144,22 +146,22 @@ class RulesServer(LanguageServer):
         found = await self.ask(self._diagnostics, key)
         # What was typed meanwhile is checked soon; old news would only flicker.
         if found is not None and key in self.uris and key not in self._timers:
-            self.publish(key, found)
+            self.publish(key, *found)
 
-    def _diagnostics(self, key: str) -> list[types.Diagnostic] | None:
-        uri = self.uri(key)
+    def _diagnostics(self, key: str) -> tuple[list[types.Diagnostic], int | None] | None:
+        uri, version = self.uri(key), self.versions.get(key)
         if key in self.graphs:
             text = self.graphs[key]
             context = self.any_context()
             items = graph_faults(Source(key, text), context)
-            return [self.translator.diagnostic(item, text, uri) for item in items]
+            return [self.translator.diagnostic(item, text, uri) for item in items], version
         reading = self.texts.reading(key)
         if reading is None:
             return None
         text = reading.source.text
         items = self.texts.faults_of(key)
         found = [self.translator.diagnostic(item, text, uri) for item in items]
-        return [*found, *self.translator.findings(self.results.get(key, {}).values(), text)]
+        return [*found, *self.translator.findings(self.results.get(key, {}).values(), text)], version
 
     def any_context(self) -> Context:
         """The book of the shipped rules and the workspace, for texts that are no rules."""

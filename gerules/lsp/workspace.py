@@ -154,11 +154,14 @@ class Workspace:
         """Yield the `include` lines of a file: the line, the file it means, what is wrong with it."""
         reading = self.reading(key)
         for include in reading.file.includes if reading is not None else ():
-            faults = Faults()
-            path = resolve_include(include, _folder_of(key), faults)
-            found = None if path is None else str(path.resolve())
+            faults, folder = Faults(), _folder_of(key)
+            path = resolve_include(include, folder, faults)
             wrong = next(iter(faults.diagnostics), None)
-            yield include, found if wrong is None else None, wrong
+            if folder is not None and wrong is not None and wrong.code is table.INCLUDE_NOT_FOUND:
+                # A new file that was never saved is not on disk.
+                beside = (folder / include.path).resolve()
+                path, wrong = (beside, None) if str(beside) in self._typed else (None, wrong)
+            yield include, None if path is None else str(path.resolve()), wrong
 
     # ------------------------------------------------------------ inside
     def _read_file(self, key: str) -> Reading | None:

@@ -36,6 +36,7 @@ class Client:
         self.told: list[Message] = []
         self._incoming: queue.Queue[Message | None] = queue.Queue()
         self._n_requests = 0
+        self._versions: dict[str, int] = {}
         threading.Thread(target=self._listen, daemon=True).start()
 
     # ------------------------------------------------------------ messages
@@ -114,29 +115,35 @@ class Client:
 
     def open(self, uri: str, text: str, language: str = "gerules") -> list[Message]:
         """Open a file and return what is wrong with it."""
-        document = {"uri": uri, "languageId": language, "version": 1, "text": text}
+        document = {"uri": uri, "languageId": language, "version": self._next(uri), "text": text}
         self.notify("textDocument/didOpen", {"textDocument": document})
         return self.diagnostics(uri)
 
-    def change(self, uri: str, text: str, version: int = 2) -> list[Message]:
+    def change(self, uri: str, text: str) -> list[Message]:
         """Type, and return what is wrong then."""
-        self.forget(uri)
-        self.type(uri, text, version)
+        self.type(uri, text)
         return self.diagnostics(uri)
 
-    def type(self, uri: str, text: str, version: int = 2) -> None:
+    def type(self, uri: str, text: str) -> None:
         """Type, and go on."""
-        document = {"uri": uri, "version": version}
+        document = {"uri": uri, "version": self._next(uri)}
         changes = [{"text": text}]
         self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
 
-    def forget(self, uri: str) -> None:
-        """Forget what was published of a file so far."""
-        self.told = [item for item in self.told if not _is_about(item, uri)]
+    def _next(self, uri: str) -> int:
+        self._versions[uri] = self._versions.get(uri, 0) + 1
+        return self._versions[uri]
 
-    def diagnostics(self, uri: str) -> list[Message]:
-        """Wait for what is wrong with a file."""
-        return self.wait_for(lambda item: _is_about(item, uri))["params"]["diagnostics"]
+    def diagnostics(self, uri: str, fits: Callable[[list[Message]], bool] = lambda _: True) -> list[Message]:
+        """Wait for what is wrong with a file as it is now, until that is as expected."""
+
+        def is_it(item: Message) -> bool:
+            if item["method"] != "textDocument/publishDiagnostics" or item["params"]["uri"] != uri:
+                return False
+            found = item["params"]
+            return found.get("version") == self._versions[uri] and fits(found["diagnostics"])
+
+        return self.wait_for(is_it)["params"]["diagnostics"]
 
     def close(self, uri: str) -> None:
         """Close a file."""
@@ -164,10 +171,6 @@ class Client:
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 stream.close()
-
-
-def _is_about(message: Message, uri: str) -> bool:
-    return message["method"] == "textDocument/publishDiagnostics" and message["params"]["uri"] == uri
 
 
 def position(text: str, offset: int) -> Message:

@@ -44,7 +44,7 @@ rule two_negations in mine.soft "Two negations 𝄞 cancel": # 𝄞
 
 rule soft_sum in mine.soft "A soft function of a sum":
     match:
-        s = my::ScaledSum(a, b: f32[N, C], k=factor)
+        s = my::ScaledSum(a, b: T[N, C], k=factor)
         y = f@SOFT(s)
     where:
         factor == $SLOPE                           else "another slope"
@@ -100,7 +100,6 @@ def server(files: Files) -> Iterator[Client]:
 @pytest.fixture
 def rules(server: Client, files: Files) -> Iterator[str]:
     """The address of the main file, open."""
-    server.forget(files.rules)
     server.open(files.rules, RULES)
     yield files.rules
     server.close(files.rules)
