@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -22,11 +22,15 @@ from gerules.cli.output import show, show_json
 
 if TYPE_CHECKING:
     from gerules.dsl import RuleBook
+    from gerules.dsl.syntax import Rule
     from gerules.errors import Diagnostic
 
 rules_app = typer.Typer(
     help="List, check and test rules.", no_args_is_help=True, rich_markup_mode="rich", add_completion=False
 )
+
+DEFAULT_GENERATED: Final = 24
+"""Graphs made up for one rule: enough for each kind of variation once or twice."""
 
 PathsArgument = Annotated[
     list[Path] | None,
@@ -140,39 +144,63 @@ def test_command(
     rule: Annotated[
         list[str] | None, typer.Option("--rule", metavar="NAME", help="Only this rule; may be repeated.")
     ] = None,
+    generated: Annotated[
+        int,
+        typer.Option("--generated", metavar="N", min=0, help="Graphs made up for each rule; 0 for none."),
+    ] = DEFAULT_GENERATED,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Another seed makes up other graphs.")
+    ] = 0,
+    coverage: Annotated[
+        bool,
+        typer.Option("--coverage", help="List guards that no test sees hold or refuse; exit code 3 if any."),
+    ] = False,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Run the tests that stand in rules, each on every variant of its pattern.
+    """Run the tests that stand in rules, and look for what they miss.
 
-    A rule must fire where its test says so, and the graphs before and after
-    it must compute the same. Ends with exit code 3 when a test does not hold.
+    Each test runs on every variant of the pattern: a rule must fire where the
+    test says so, and the graphs before and after it must compute the same.
+    Then other shapes, element types, attributes and numbers are made up; what
+    breaks a rule is shrunk and shown as a test to paste. Ends with exit code
+    3 when a test does not hold or a rule is broken.
 
     \b
     Examples:
       gerules rules test
-      gerules rules test my_rules/ --rule conv_bias
+      gerules rules test my_rules/ --rule conv_bias --coverage
+      gerules rules test --generated 1000 --seed 7
     """
     from gerules.cli.progress import Steps
-    from gerules.report.rule_report import failure_grid, outcome_line
+    from gerules.report.rule_report import counterexample_text, coverage_grid, failure_grid, outcome_line
     from gerules.report.rule_tests import test_rules
 
     book = load_book(paths)
-    files = files_meant(book, paths)
-    chosen = [item for item in book.rules if item.span.source.name in files]
-    if rule:
-        wanted = {choose("--rule", name, list(book.rule_by_name)) for name in rule}
-        chosen = [item for item in book.rules if item.name.name in wanted]
+    chosen = _rules_meant(book, paths, rule)
     with Steps("testing rules", len(chosen)) as steps:
-        report = test_rules(book, chosen, on_test=steps.begin)
+        report = test_rules(book, chosen, generated=generated, seed=seed, on_test=steps.begin)
     if json:
         show_json(report.as_json())
     else:
         if report.failures:
             show(failure_grid(report))
+        if report.counterexamples:
+            show(counterexample_text(report))
+        if coverage and report.unseen:
+            show(coverage_grid(report))
         show(outcome_line(report))
-    if not report.is_good:
+    if not report.is_good or (coverage and report.unseen):
         raise typer.Exit(DIFFERENT)
+
+
+def _rules_meant(book: RuleBook, paths: list[Path] | None, names: list[str] | None) -> list[Rule]:
+    """Return the rules that are named, else those of the files given. Raises CliError for a name of none."""
+    if names:
+        wanted = {choose("--rule", name, list(book.rule_by_name)) for name in names}
+        return [item for item in book.rules if item.name.name in wanted]
+    files = files_meant(book, paths)
+    return [item for item in book.rules if item.span.source.name in files]
 
 
 def load_book(paths: list[Path] | None) -> RuleBook:

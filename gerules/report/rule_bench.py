@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -82,10 +83,10 @@ class Bench:
         self._places: dict[tuple[str, str, int], Place] = {}
         self._devices: dict[str, Device] = {}
 
-    def place(self, rule: Rule, test: RuleTest) -> Place:
+    def place(self, rule: Rule, test: RuleTest | None) -> Place:
         """Return what a test of a rule runs under. Raises DeviceError for a device without description."""
-        device = test.device.name if test.device is not None else USUAL_DEVICE
-        profile = test.profile.name if test.profile is not None else ""
+        device = test.device.name if test is not None and test.device is not None else USUAL_DEVICE
+        profile = test.profile.name if test is not None and test.profile is not None else ""
         key = (device, profile, self._opset_for(rule))
         found = self._places.get(key)
         if found is None:
@@ -188,21 +189,23 @@ class Trial:
     def differ(self, instance: Instance, after: Graph, test: RuleTest) -> str:
         """Say where the sides of a rule part on the arrays of an instance; empty when they agree."""
         before = self.compute(instance.graph, instance.feeds)
-        return compare(before, self.compute(after, instance.feeds), test)
+        return compare(before, self.compute(after, instance.feeds), test.rtol, test.atol)
 
 
-def compare(before: Sequence[Array], after: Sequence[Array], test: RuleTest) -> str:
-    """Say where two results part; empty when they agree within the tolerance of the test."""
+def compare(
+    before: Sequence[Array], after: Sequence[Array], rtol: float | None = None, atol: float | None = None
+) -> str:
+    """Say where two results part; empty when they agree within a tolerance, by default the usual one."""
     if len(before) != len(after):
         return f"{len(before)} results before, {len(after)} after"
     for place, (want, got) in enumerate(zip(before, after, strict=True)):
         if want.shape != got.shape or want.dtype != got.dtype:
             return f"result {place} was {want.dtype}{list(want.shape)} and is {got.dtype}{list(got.shape)}"
-        rtol = test.rtol if test.rtol is not None else RTOL.get(want.dtype.name, 0.0)
-        atol = test.atol if test.atol is not None else rtol * 0.1
+        relative = rtol if rtol is not None else RTOL.get(want.dtype.name, 0.0)
+        absolute = atol if atol is not None else relative * 0.1
         one, two = want.astype(np.float64), got.astype(np.float64)
         with np.errstate(invalid="ignore"):
-            if np.allclose(two, one, rtol=rtol, atol=atol, equal_nan=True):
+            if np.allclose(two, one, rtol=relative, atol=absolute, equal_nan=True):
                 continue
             off = np.abs(one - two)
         off = np.where(np.isnan(off) & ~(np.isnan(one) & np.isnan(two)) & (one != two), np.inf, off)
@@ -263,6 +266,11 @@ def _holds(opset: int, op: str, version: int) -> bool:
             return opset > version
         case _:
             return opset >= version
+
+
+def seed_of(rule: Rule) -> int:
+    """Return the seed of the arrays that the tests of a rule run on."""
+    return zlib.crc32(rule.name.name.encode())
 
 
 def fault_text(error: GerulesError) -> str:

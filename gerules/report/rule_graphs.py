@@ -134,6 +134,24 @@ def instances(rule: Rule, test: RuleTest, setting: Setting, *, limit: int, seed:
         raise first or Unbuildable("nothing was built")
 
 
+def random_instance(
+    rule: Rule, test: RuleTest, setting: Setting, random: np.random.Generator, *, seed: int
+) -> Instance:
+    """Return one graph of a test, with answers drawn by `random`. Raises Unbuildable."""
+    return _Builder(rule, test, setting, _RandomChoices(random), np.random.default_rng(seed)).build()
+
+
+class _RandomChoices(Choices):
+    def __init__(self, random: np.random.Generator) -> None:
+        super().__init__()
+        self._random = random
+
+    def pick(self, n: int) -> int:
+        answer = int(self._random.integers(n))
+        self.taken.append((answer, n))
+        return answer
+
+
 class _Builder:
     def __init__(
         self, rule: Rule, test: RuleTest, setting: Setting, choices: Choices, random: np.random.Generator

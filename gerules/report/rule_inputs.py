@@ -231,11 +231,12 @@ class TestGraph:
     def _complete_conv(self, x: tuple[int, ...], weight: int | None, attrs: dict[str, Attr]) -> None:
         """Let a convolution keep the size of the picture, so that sums fit."""
         type = self.editor.values[weight].type if weight is not None else None
-        if not isinstance(type, TensorType) or not type.shape or not isinstance(type.shape[1], int):
+        shape = type.shape if isinstance(type, TensorType) else None
+        if shape is None or len(shape) < 2 or not isinstance(shape[1], int):
             return
-        if x[1] != type.shape[1]:
-            attrs["group"] = x[1] // max(1, type.shape[1])
-        if type.shape[2:] != (1, 1):
+        if x[1] != shape[1]:
+            attrs["group"] = x[1] // max(1, shape[1])
+        if shape[2:] != (1, 1):
             attrs["auto_pad"] = "SAME_UPPER"
 
     # ------------------------------------------------------------ nodes

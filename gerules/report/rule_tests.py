@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -12,9 +11,10 @@ from gerules.dsl.book import RuleBook
 from gerules.dsl.syntax import Rule, RuleTest
 from gerules.errors import GerulesError, Span
 from gerules.ops import Schemas
-from gerules.report.rule_bench import Bench, Trial, fault_text, steers_search
+from gerules.report.rule_bench import Bench, Trial, fault_text, seed_of, steers_search
 from gerules.report.rule_graphs import Instance, instances
 from gerules.report.rule_inputs import Unbuildable
+from gerules.report.rule_search import Counterexample, Search, SearchCount
 
 DEFAULT_LIMIT: Final = 48
 """Graphs of one test, at most."""
@@ -63,8 +63,13 @@ class RuleTestReport:
     n_instances: int = 0
     n_compared: int = 0
     n_guards: int = 0
+    n_generated: int = 0
+    n_fired: int = 0
+    """Graphs that were made up beyond the tests, and those of them on which the rule fired."""
     took_us: float = 0.0
     failures: list[RuleFailure] = field(default_factory=list[RuleFailure])
+    counterexamples: list[Counterexample] = field(default_factory=list[Counterexample])
+    """Tests that nobody wrote on which a rule changes what is computed, one a rule."""
     unseen: list[UnseenGuard] = field(default_factory=list[UnseenGuard])
     """Guards that tests see one side of only, or none."""
     untested: list[str] = field(default_factory=list[str])
@@ -72,8 +77,8 @@ class RuleTestReport:
 
     @property
     def is_good(self) -> bool:
-        """Whether every test held."""
-        return not self.failures
+        """Whether every test held, those made up too."""
+        return not self.failures and not self.counterexamples
 
     def as_json(self) -> dict[str, object]:
         """Return the report as plain values."""
@@ -83,6 +88,8 @@ class RuleTestReport:
             "instances": self.n_instances,
             "compared": self.n_compared,
             "guards": self.n_guards,
+            "generated": self.n_generated,
+            "fired": self.n_fired,
             "took_us": round(self.took_us, 1),
             "untested": list(self.untested),
             "unseen": [
@@ -93,6 +100,10 @@ class RuleTestReport:
                 {"rule": item.rule, "test": item.test, "at": str(item.span), "reason": item.reason}
                 for item in self.failures
             ],
+            "counterexamples": [
+                {"rule": item.rule, "reason": item.reason, "test": item.block}
+                for item in self.counterexamples
+            ],
         }
 
 
@@ -102,6 +113,8 @@ def test_rules(
     *,
     schemas: Schemas | None = None,
     limit: int = DEFAULT_LIMIT,
+    generated: int = 0,
+    seed: int = 0,
     on_test: Callable[[str], None] = lambda _name: None,
 ) -> RuleTestReport:
     """Run the `test` blocks of rules.
@@ -115,6 +128,10 @@ def test_rules(
         rules: Those to test; all of the book unless given.
         schemas: Operators, those defined by the book among them.
         limit: Graphs of one test.
+        generated: Graphs made up for each rule beyond its tests: other shapes, element types, attributes,
+            operators, optional parts and elements, drawn by `seed`. Where the rule fires, both sides are
+            computed; the first one on which they part by more than noise is shrunk.
+        seed: Another seed makes up other graphs.
         on_test: Told the name of each rule before its tests.
 
     Returns:
@@ -123,20 +140,20 @@ def test_rules(
     """
     started = perf_counter()
     runner = _Runner(Bench(book, schemas), limit)
+    count = SearchCount()
     for rule in book.rules if rules is None else rules:
         on_test(rule.name.name)
         runner.rule(rule)
+        found = Search(runner.bench, rule, seed=seed).run(generated, count) if generated else None
+        if found is not None:
+            runner.report.counterexamples.append(found)
+    runner.report.n_generated, runner.report.n_fired = count.n_generated, count.n_fired
     runner.report.took_us = (perf_counter() - started) * 1e6
     return runner.report
 
 
 # pytest collects functions by this prefix; this one is no test.
 test_rules.__test__ = False  # type: ignore[attr-defined]
-
-
-def seed_of(rule: Rule) -> int:
-    """Return the seed of the arrays that the tests of a rule run on."""
-    return zlib.crc32(rule.name.name.encode())
 
 
 class _Runner:

@@ -1,0 +1,212 @@
+"""The search for counterexamples: what is wrong in a rule is found, made small, and fails when pasted."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from gerules.dsl.book import RuleBook
+from gerules.dsl.load import load_rules
+from gerules.dsl.shipped import rules_folder
+from gerules.dsl.syntax import GivenValue, RuleTest
+from gerules.dsl.transform import read_file
+from gerules.errors import Source
+from gerules.ops import Schemas
+from gerules.report.rule_edits import count_of
+from gerules.report.rule_search import Counterexample
+from gerules.report.rule_test_text import test_text as text_of_test
+from gerules.report.rule_tests import RuleTestReport
+from gerules.report.rule_tests import test_rules as run_rule_tests
+
+N = 60
+"""Graphs made up for one wrong rule."""
+
+ONE_ALTERNATIVE = """
+rule r in s:
+    inexact
+    match:
+        y = (Div(Relu(x: {f16, f32, f64}), 4) with k = 0.25 | Mul(Relu(x), 4) with k = 4.01)
+    rewrite:
+        y = Mul(Relu(x), k)
+    test:
+        x: f32[2, 3]
+        close 0.1
+"""
+ONE_ATTRIBUTE = """
+rule r in s:
+    inexact
+    once
+    match:
+        y = ReduceSum(x, axes=k, keepdims=kd, noop_with_empty_axes=_)
+    fold:
+        c = cast(2 - kd, x.dtype)
+    rewrite:
+        y = ReduceSum(Mul(x, c), axes=k, keepdims=kd)
+    test:
+        x: f32[2, 3, 4]
+        k = [1]
+"""
+OVERFLOW = """
+rule r in s:
+    inexact
+    once
+    match:
+        y = Mul(Mul(x: {f16, f32, f64}, a: const), b: const)
+    where:
+        numel(a) == 1 and numel(b) == 1 else "a factor is not one number"
+    rewrite:
+        y = Mul(Mul(x, Mul(a, 10000)), Mul(b, 0.0001))
+    test:
+        x: f32[2, 3]
+        a, b: const f32[] in 20.0 .. 30.0
+        close 0.001, 0.0001
+"""
+DIMENSION_ONE = """
+rule r in s:
+    inexact
+    match:
+        y = ReduceSum(Add(x: T, z: T), axes=[0], keepdims=1, noop_with_empty_axes=_)
+    where:
+        {guard} else "an operand is repeated along the axis"
+    rewrite:
+        y = Add(ReduceSum(x, axes=[0], keepdims=1), ReduceSum(z, axes=[0], keepdims=1))
+    test:
+        x, z: f32[4, 3]
+        close 0.0001, 0.00001
+"""
+OPERAND_ORDER = """
+rule r in s:
+    match:
+        y = Sub(x, z)
+    rewrite:
+        y = Add(z, Neg(x))
+    test:
+        x, z: f32[2, 3] = fill(0)
+"""
+WITHOUT_TEST = """
+rule r in s:
+    match:
+        y = Relu(Add(x, z))
+    rewrite:
+        y = Add(Relu(x), Relu(z))
+"""
+NOT_A_NUMBER = """
+rule r in s:
+    match:
+        y = Mul(Max(x, 0), 1)
+    where:
+        x.rank > 0 else "it is a scalar"
+    rewrite:
+        y = {build}
+    test:
+        x: f32[2, 3]
+"""
+WRONG = {
+    "one alternative": ONE_ALTERNATIVE,
+    "keepdims=0": ONE_ATTRIBUTE,
+    "overflow in f16": OVERFLOW,
+    "broadcasting": DIMENSION_ONE.format(guard="x.rank == z.rank"),
+    "operand order": OPERAND_ORDER,
+    "no test at all": WITHOUT_TEST,
+}
+
+
+def run(text: str, generated: int = N, seed: int = 0) -> RuleTestReport:
+    book = load_rules([Source("test.ger", "gerules 1\n" + text)], schemas=Schemas())
+    return run_rule_tests(book, generated=generated, seed=seed)
+
+
+@functools.cache
+def counterexample(name: str) -> Counterexample:
+    (found,) = run(WRONG[name]).counterexamples
+    return found
+
+
+def values(test: RuleTest) -> list[GivenValue]:
+    return [item for item in test.inputs if isinstance(item, GivenValue) and item.type is not None]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_tests_of_a_wrong_rule_hold(name: str):
+    tests = WRONG[name].split("    test:")
+    # The factor of the second alternative is within what the test allows.
+    assert len(tests) == 1 or run(WRONG[name], generated=0).failures == []
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_found_and_the_pasted_test_fails(name: str):
+    found = counterexample(name)
+    assert found.is_shown
+    pasted = run(f"{WRONG[name]}\n{found.block}", generated=0)
+    assert [failure.test for failure in pasted.failures][:1] == ["the sides part"]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_found_is_small(name: str):
+    test = counterexample(name).test
+    assert all(count_of(item) <= 4 for item in values(test)), text_of_test(test)
+    assert len(test.inputs) <= 3
+
+
+def test_a_rule_that_does_not_stop_is_found():
+    text = OPERAND_ORDER.replace("Add(z, Neg(x))", "Sub(x, Identity(z))")
+    (found,) = run(text.split("    test:")[0]).counterexamples
+    assert found.reason.startswith("E40030")
+    assert found.is_shown
+
+
+def test_the_attribute_that_matters_stays():
+    assert "kd = 0" in counterexample("keepdims=0").block
+
+
+def test_an_overflow_is_shown_in_a_type_that_overflows():
+    assert "f16" in counterexample("overflow in f16").block
+
+
+@pytest.mark.parametrize(
+    "text", [ONE_ALTERNATIVE.replace("4.01", "4"), DIMENSION_ONE.format(guard="same_shape(x, z)")]
+)
+def test_a_right_rule_has_no_counterexample(text: str):
+    report = run(text)
+    assert report.counterexamples == []
+    assert report.n_fired > 10
+
+
+def test_what_is_made_up_follows_from_the_seed():
+    first, again = (run(OPERAND_ORDER) for _ in range(2))
+    assert first.counterexamples == again.counterexamples
+    assert first.n_generated == again.n_generated
+
+
+def test_nothing_is_made_up_for_zero():
+    report = run(OPERAND_ORDER, generated=0)
+    assert (report.n_generated, report.counterexamples) == (0, [])
+
+
+def test_what_is_not_a_number_is_compared_unless_a_rule_is_inexact():
+    wrong = NOT_A_NUMBER.format(build="Max(Min(x, 1000000), 0)")
+    (found,) = run(wrong, generated=200).counterexamples
+    assert "inf" in found.block or "nan" in found.block or "in " in found.block
+    allowed = wrong.replace("    match:", '    inexact "infinity is cut"\n    match:', 1)
+    assert all("inf" not in item.block for item in run(allowed, generated=60).counterexamples)
+
+
+@functools.cache
+def shipped() -> RuleBook:
+    return load_rules([rules_folder()], schemas=Schemas())
+
+
+def test_the_text_of_a_test_reads_as_the_same_test():
+    for rule in shipped().rules:
+        text = "gerules 1\nrule r: Neg(Neg(x)) => x\n" + "".join(map(text_of_test, rule.tests))
+        (item,) = read_file(Source("test.ger", text)).items
+        assert getattr(item, "tests", ()) == rule.tests
+
+
+@pytest.mark.parametrize("part", range(5))
+def test_shipped_rules_have_no_counterexample(part: int):
+    rules = shipped().rules[part::5]
+    report = run_rule_tests(shipped(), rules, limit=1, generated=8, seed=1)
+    assert [f"{item.rule}: {item.reason}\n{item.block}" for item in report.counterexamples] == []
+    assert report.n_fired > len(rules)
