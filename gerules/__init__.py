@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gerules.pipeline import CompiledModel, compile, load, load_rules, rewrite, save
     from gerules.pipeline.bisect import bisect
     from gerules.pipeline.finding import find
+    from gerules.report.draft import draft
 
 __all__ = [
     "CompiledModel",
@@ -29,6 +30,7 @@ __all__ = [
     "Graph",
     "bisect",
     "compile",
+    "draft",
     "find",
     "function",
     "load",
@@ -43,6 +45,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "draft": "gerules.report.draft",
     "find": "gerules.pipeline.finding",
     "FunctionTable": "gerules.dsl",
     "function": "gerules.dsl",
