@@ -23,12 +23,14 @@ from gerules.dsl.check_ops import calls_of
 from gerules.dsl.expressions import CallExpr, Expr, Ref
 from gerules.dsl.syntax import (
     BuildCall,
+    BuildEach,
     BuildFunction,
     BuildRef,
     BuildRest,
     MatchedOp,
     Rule,
 )
+from gerules.engine.build import MAX_LIST
 from gerules.engine.vocabulary import Vocabulary
 from gerules.errors import Diagnostic, table
 
@@ -241,26 +243,28 @@ def _names_read(rule: Rule) -> Iterator[str]:
 
 def _added(rule: Rule, variant: Variant) -> Iterator[tuple[str, frozenset[str], int]]:
     for line in rule.rewrite:
-        pending: list[object] = [line.build]
+        pending: list[tuple[object, int]] = [(line.build, 1)]
         while pending:
-            build = pending.pop()
-            if isinstance(build, BuildFunction):
+            build, times = pending.pop()
+            if isinstance(build, BuildEach):
+                times = MAX_LIST  # as many as a list may have: nothing says how many there are
+            if isinstance(build, BuildFunction | BuildEach):
                 build = build.call
             if not isinstance(build, BuildCall):
                 continue
-            pending += build.args
+            pending += [(arg, times) for arg in build.args]
             op = build.op
             if isinstance(op, MatchedOp):
                 made = next((call.ops for call in variant.calls if call.label == op.name), None)
                 if made is not None:
-                    yield op.name, made, 1
+                    yield op.name, made, times
                 continue
             is_left_out = op.is_optional and any(
                 isinstance(arg, BuildRef) and arg.name in variant.names and variant.names[arg.name] is None
                 for arg in build.args[1:]
             )
             if not is_left_out:
-                yield "", frozenset([op.name]), 1
+                yield "", frozenset([op.name]), times
 
 
 def _tally(

@@ -7,7 +7,7 @@ import pytest
 from gerules.analysis.analyse import analyse_rules
 from gerules.errors import render
 from gerules.pipeline import shipped_rules
-from tests.analysis.common import analyse, codes, rule
+from tests.analysis.rule_texts import analyse, codes, rule
 
 PULL = rule("pull", "t = Transpose(x, perm=p)\ny = Relu(t)", "y = Transpose(Relu(x), perm=p)")
 PUSH = rule("push", "r = Relu(x)\ny = Transpose(r, perm=p)", "y = Relu(Transpose(x, perm=p))")
@@ -143,3 +143,11 @@ def test_named_patterns_count_by_their_clauses() -> None:
     clauses = "pattern twice(x) -> y:\n    y = Neg(Neg(x))\npattern twice(x) -> y:\n    y = Abs(x)\n"
     assert conflicts(clauses + rule("r", "y = Relu(twice(x))", "y = Neg(Abs(x))")) == []
     assert conflicts(clauses + rule("r", "y = twice(x)", "y = Neg(Abs(x))")) == ["r"]
+
+
+def test_a_list_counts_as_long_as_it_may_be() -> None:
+    inside = rule("inside", "y = Relu(Concat(*xs, axis=k))", "y = Concat(each Relu(xs), axis=k)")
+    assert conflicts(inside) == ["inside"]
+    once = inside.replace("    match:", "    once\n    match:", 1)
+    assert once != inside
+    assert conflicts(once) == []
