@@ -107,10 +107,10 @@ class _Documents:
             types.INITIALIZE: self.initialize,
             types.INITIALIZED: self.initialized,
             types.SHUTDOWN: lambda _: self.stop_runs(),
-            types.TEXT_DOCUMENT_DID_OPEN: lambda params: self.changed(params.text_document, 0.0),
+            types.TEXT_DOCUMENT_DID_OPEN: self.opened,
             types.TEXT_DOCUMENT_DID_CHANGE: lambda params: self.changed(params.text_document),
             types.TEXT_DOCUMENT_DID_CLOSE: self.closed,
-            types.TEXT_DOCUMENT_DID_SAVE: lambda _: self.check_open(),
+            types.TEXT_DOCUMENT_DID_SAVE: self.saved,
             types.WORKSPACE_DID_CHANGE_WATCHED_FILES: self.changed_on_disk,
             types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: lambda _: self.folders(),
         }
@@ -142,6 +142,18 @@ class _Documents:
         self.server.tell(lambda: self.server.texts.set_folders(paths))
         self.check_open()
 
+    def opened(self, params: types.DidOpenTextDocumentParams) -> None:
+        self.changed(params.text_document, 0.0)
+        self.analyse(params.text_document.uri)
+
+    def saved(self, params: types.DidSaveTextDocumentParams) -> None:
+        self.check_open()
+        self.analyse(params.text_document.uri)
+
+    def analyse(self, uri: str) -> None:
+        if not uri.endswith(GRAPH):
+            self.server.analyse_soon(key_of(uri))
+
     def changed(self, document: _Versioned, delay_s: float | None = None) -> None:
         server, uri = self.server, document.uri
         key, text, version = key_of(uri), server.workspace.get_text_document(uri).source, document.version
@@ -172,6 +184,7 @@ class _Documents:
 
         server.tell(drop)
         server.results.pop(key, None)
+        server.remarks.pop(key, None)
         server.publish(key, [])
         server.uris.pop(key, None)
         self.check_open()
@@ -188,7 +201,7 @@ class _Documents:
                 self.server.check_soon(key, 1.0)
 
     def stop_runs(self) -> None:
-        for stop in self.server.stops.values():
+        for stop in (*self.server.stops.values(), *self.server.analysing.values()):
             stop.set()
 
 

@@ -21,6 +21,7 @@ from pygls.protocol import LanguageServerProtocol
 
 from gerules.dsl import rules_folder
 from gerules.errors import Source
+from gerules.lsp.analyses import Remark, Stopped, analyse, still_true
 from gerules.lsp.graph_texts import graph_faults
 from gerules.lsp.protocol import Translator, key_of, uri_of
 from gerules.lsp.rule_runs import RuleResult, Run, rules_to_run, run_rules
@@ -83,6 +84,8 @@ class RulesServer(LanguageServer):
         self.uris: dict[str, str] = {}
         self.results: dict[str, dict[str, RuleResult]] = {}
         self.stops: dict[tuple[str, str | None], threading.Event] = {}
+        self.remarks: dict[str, list[Remark]] = {}
+        self.analysing: dict[str, threading.Event] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._jobs: set[asyncio.Task[None]] = set()
 
@@ -159,7 +162,7 @@ class RulesServer(LanguageServer):
         if reading is None:
             return None
         text = reading.source.text
-        items = self.texts.faults_of(key)
+        items = (*self.texts.faults_of(key), *still_true(self.remarks.get(key, ()), reading.source))
         found = [self.translator.diagnostic(item, text, uri) for item in items]
         return [*found, *self.translator.findings(self.results.get(key, {}).values(), text)], version
 
@@ -169,6 +172,36 @@ class RulesServer(LanguageServer):
         if context is None:
             raise FileNotFoundError("the shipped rules are not there")
         return context
+
+    async def analyse(self, key: str) -> None:
+        """Analyse what the rules of a file come to, on a thread of its own, and publish what is found."""
+        if (earlier := self.analysing.pop(key, None)) is not None:
+            earlier.set()
+        context = await self.ask(self.texts.context, key)
+        if context is None or context.reading.faults:
+            return
+        stop = self.analysing[key] = threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def finish(remarks: list[Remark]) -> None:
+            if self.analysing.get(key) is stop:
+                del self.analysing[key]
+                self.remarks[key] = remarks
+                self.check_soon(key, 0.0)
+
+        def work() -> None:
+            try:
+                _call(loop, finish, analyse(context, stop))
+            except Stopped:
+                return
+            except Exception:
+                _LOG.exception("cannot analyse")
+
+        threading.Thread(target=work, name="gerules-analysis", daemon=True).start()
+
+    def analyse_soon(self, key: str) -> None:
+        """Start to analyse a file."""
+        self._start(self.analyse(key))
 
     # ------------------------------------------------------------ tests of rules
     async def run_tests(self, uri: str, name: str | None) -> Run | None:

@@ -43,6 +43,7 @@ rule two_negations in mine.soft "Two negations 𝄞 cancel": # 𝄞
         expect no match "small"
 
 rule soft_sum in mine.soft "A soft function of a sum":
+    once
     match:
         s = my::ScaledSum(a, b: T[N, C], k=factor)
         y = f@SOFT(s)

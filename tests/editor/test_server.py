@@ -101,6 +101,25 @@ def test_what_is_no_text_is_told(server: Client, files: Files) -> None:
     path.unlink()
 
 
+def test_what_rules_come_to_together_is_analysed_when_a_file_is_opened_or_saved(
+    server: Client, files: Files
+) -> None:
+    uri = files.new()
+    rule = "rule turned in cleanup:\n    match:\n        y = Sub(a, b)\n    where:\n"
+    rule += '        a.rank >= 0    else "never"\n    rewrite:\n        y = Neg(Sub(b, a))\n'
+    right = "rule halves in s: Abs(Neg(x)) => Abs(x)\n"
+    server.open(uri, right)
+    server.type(uri, rule)
+    server.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
+    codes = {item["code"] for item in server.diagnostics(uri, lambda found: found != [])}
+    assert codes & {"E40130", "E40131", "E40132", "E40133"}
+    # What is typed elsewhere leaves it where it stands; what changes the rule takes it away.
+    moved = server.change(uri, f"{right}\n{rule}")
+    assert {item["code"] for item in moved} >= codes
+    assert server.change(uri, rule.replace("y = Neg(Sub(b, a))", "y = Add(Neg(b), a)")) == []
+    server.close(uri)
+
+
 # ---------------------------------------------------------------- hover
 def hover(server: Client, uri: str, text: str, piece: str, into: int = 0) -> str:
     found = server.at("hover", uri, text, piece, into)
