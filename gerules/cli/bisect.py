@@ -95,7 +95,7 @@ def bisect_command(
     \b
     Examples:
       gerules bisect bert.onnx -d ascend910b --precision fp16
-      gerules bisect model.onnx --rules mine.ger --input in.npz --rtol 1e-4 -o fix/
+      gerules bisect model.onnx --rules mine.ger --input in.npz -o fix/
       gerules bisect model.onnx --precision fp16 --against fp32 --json
     """
     from rich.text import Text

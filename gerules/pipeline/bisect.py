@@ -15,6 +15,7 @@ from gerules.pipeline.delta import find_smallest, shortest
 from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.experiment import Experiment, OutOfTrialsError, Trial
 from gerules.pipeline.fusion_switch import parse_fusion_switch
+from gerules.pipeline.ledger import Entry
 from gerules.pipeline.options import CompileOptions
 from gerules.pipeline.remedy import Remedy, profile_name, profile_text, switch_text
 from gerules.pipeline.suspects import Suspect, Suspects
@@ -212,21 +213,15 @@ class _Search:
         self.tell("where it begins")
         one = self.lab.run_with(suspects, whole, options, keeps_values=True)
         two = self.lab.run_with(suspects, () if is_sum else whole - parts, options, keeps_values=True)
-        growth: list[Growth] = []
-        if one.compiled is not None and two.compiled is not None:
-            before: dict[int, float] = {}
-            for entry in self.lab.entries_of(two):
-                before[entry.value_id] = max(entry.error_out, before.get(entry.value_id, 0.0))
-            for entry in self.lab.entries_of(one):
-                known = before.get(entry.value_id)
-                growth.append(
-                    Growth(
-                        entry.value, entry.node, entry.op, entry.dtype, entry.rule, known, entry.error_out
-                    )
-                )
+        is_run = one.compiled is not None and two.compiled is not None
+        entries = self.lab.entries_of(one) if is_run else []
+        growth = _growth(entries, self.lab.entries_of(two) if is_run else [])
         at = None if is_sum else _start_of(growth, self.lab.rtol)
         if is_sum:
-            around = sorted(growth, key=_rise, reverse=True)[: 2 * _AROUND]
+            named = {name for place in parts for name in suspects.all[place].sources}
+            own = [place for place, entry in enumerate(entries) if not named.isdisjoint(entry.sources)]
+            own.sort(key=lambda place: -entries[place].added)
+            around = [growth[place] for place in own[: 2 * _AROUND]]
         else:
             around = [] if at is None else growth[max(0, at - _AROUND) : at + _AROUND + 1]
         return Cause(
@@ -323,6 +318,19 @@ class _Search:
             n_compiles=lab.n_compiles,
             took_s=took_s,
         )
+
+
+def _growth(entries: Sequence[Entry], others: Sequence[Entry]) -> list[Growth]:
+    """The entries of one run, each beside the error that its value has in another."""
+    before: dict[int, float] = {}
+    for entry in others:
+        before[entry.value_id] = max(entry.error_out, before.get(entry.value_id, 0.0))
+    return [
+        Growth(
+            item.value, item.node, item.op, item.dtype, item.rule, before.get(item.value_id), item.error_out
+        )
+        for item in entries
+    ]
 
 
 def _start_of(growth: Sequence[Growth], rtol: float) -> int | None:

@@ -52,7 +52,7 @@ class Cause:
             what they need.
         start: Where the error begins: the first node whose error is out of tolerance with the parts and not
             without. None of a sum, and where no value of the model can be compared.
-        growth: The nodes around it; of a sum, those where the error grows most.
+        growth: The nodes around it; of a sum, those of the parts that add most.
     """
 
     parts: tuple[Suspect, ...]

@@ -14,12 +14,13 @@ from tests.cli.conftest import Run
 
 GROUPS = {
     "Models": ["compile", "run", "demo"],
-    "Look inside": ["show", "phase", "explain", "why"],
+    "Look inside": ["show", "phase", "explain", "why", "find", "bisect", "ledger"],
     "Rules and devices": ["fmt", "devices", "rules"],
 }
 
 COMMANDS = [
     "compile", "run", "demo", "show", "phase", "fmt", "devices", "rules list", "rules check", "rules test",
+    "bisect", "ledger",
 ]  # fmt: skip
 
 
