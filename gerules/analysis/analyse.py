@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from gerules.analysis.exactness import missing_inexact
@@ -22,6 +23,9 @@ from gerules.report.rule_bench import Bench
 
 ANALYSES: Final = ("termination", "guards", "values", "unused", "exactness", "overlap")
 """What can be asked for, in the order in which it is done."""
+
+MOST_OVERLAPS: Final = 100
+"""Overlaps and shadowed rules that are reported; pairs are many where much is wrong."""
 
 
 @dataclass(slots=True)
@@ -80,7 +84,7 @@ def analyse_rules(
             warning = missing_inexact(rule, bench)
             found.diagnostics += [warning] if warning is not None else []
     if "overlap" in only:
-        found.diagnostics += Overlaps(survey, bench).pairs(names, on_step)
+        found.diagnostics += islice(Overlaps(survey, bench).pairs(names, on_step), MOST_OVERLAPS)
     return found
 
 

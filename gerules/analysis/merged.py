@@ -8,7 +8,7 @@ from itertools import islice, product
 from typing import Final
 
 from gerules.analysis.unify import Unifier, together
-from gerules.analysis.variants import Variant
+from gerules.analysis.variants import TooMany, Variant
 from gerules.dsl.expressions import Ident, Ref, walk
 from gerules.dsl.syntax import (
     AbsentAttr,
@@ -60,7 +60,10 @@ class Reading:
 def unifications(one: Reading, two: Reading, schemas: Schemas) -> Iterator[Unifier]:
     """Yield the ways in which the roots of two variants are one node."""
     joint, _, base = together(one.variant, two.variant)
-    yield from islice(Unifier(joint, schemas).ways(one.root, two.root + base), _MOST_WAYS)
+    try:
+        yield from islice(Unifier(joint, schemas).ways(one.root, two.root + base), _MOST_WAYS)
+    except TooMany:
+        return  # what takes so long to compare is not worth a finding
 
 
 def merged_graphs(one: Reading, two: Reading, place: Place, bench: Bench) -> Iterator[Graph]:

@@ -107,11 +107,8 @@ class Overlaps:
                 )
 
     def _unify(self, one: Rule, two: Rule) -> bool:
-        return any(
-            next(unifications(a, b, self._bench.schemas), None) is not None
-            for a in self._read(one)
-            for b in self._read(two)
-        )
+        pairs = [(a, b) for a in self._read(one) for b in self._read(two)]
+        return any(next(unifications(a, b, self._bench.schemas), None) is not None for a, b in pairs)
 
     def _read(self, rule: Rule) -> list[Reading]:
         """Return the variants of a rule by each call that makes what the rule replaces."""

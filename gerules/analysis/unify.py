@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
-from gerules.analysis.variants import Call, Leaf, Variant
+from gerules.analysis.variants import Call, Leaf, TooMany, Variant
 from gerules.dsl.book import SchemaSource
-from gerules.dsl.syntax import AttrPattern, CaptureAttr, ListAttr, LiteralAttr, OneOfAttr
+from gerules.dsl.syntax import AttrPattern, ListAttr, LiteralAttr, OneOfAttr
+
+_MOST_STEPS: Final = 20_000
+"""Calls compared for one unification; operands swapped inside operands multiply."""
 
 
 class Unifier:
@@ -19,6 +23,8 @@ class Unifier:
     def __init__(self, variant: Variant, schemas: SchemaSource) -> None:
         self.variant = variant
         self.schemas = schemas
+        self._left = [_MOST_STEPS]
+        self._below: dict[int, frozenset[int]] = {}
         self._same: dict[int, int] = {}
         self._ops: dict[int, frozenset[str]] = {}
         self._twin: dict[int, int] = {}
@@ -26,6 +32,7 @@ class Unifier:
     def copy(self) -> Unifier:
         """Return one that goes on from here by itself."""
         made = Unifier(self.variant, self.schemas)
+        made._left, made._below = self._left, self._below
         made._same, made._ops, made._twin = dict(self._same), dict(self._ops), dict(self._twin)
         return made
 
@@ -47,10 +54,35 @@ class Unifier:
         return self._ops.get(place, self.variant.calls[place].ops)
 
     def ways(self, one: int, two: int) -> Iterator[Unifier]:
-        """Yield every way in which two calls, by place, are one node; operands both ways round."""
-        for found in self._calls(one, two):
-            if not found._has_circle():
-                yield found
+        """Yield every way in which two calls, by place, are one node; operands both ways round.
+
+        Raises:
+            TooMany: when that takes too many steps, or the patterns are nested too deeply.
+        """
+        if one in self._reach(two) or two in self._reach(one):
+            return
+        try:
+            for found in self._calls(one, two):
+                if not found._has_circle():
+                    yield found
+        except RecursionError:
+            raise TooMany("a pattern nested too deeply") from None
+
+    def _reach(self, place: int) -> frozenset[int]:
+        """Return the calls that one depends on, whatever is one with what."""
+        known = self._below
+        pending = [place]
+        while pending:
+            at = pending[-1]
+            made = [self.variant.producer.get(v) for v in self.variant.calls[at].inputs if v is not None]
+            below = [item[0] for item in made if item is not None]
+            missing = [item for item in below if item not in known]
+            if missing:
+                pending += missing
+                continue
+            known[at] = frozenset(below).union(*(known[item] for item in below))
+            pending.pop()
+        return known[place]
 
     # ------------------------------------------------------------ steps
     def _calls(self, one: int, two: int) -> Iterator[Unifier]:
@@ -58,6 +90,9 @@ class Unifier:
         if one == two:
             yield self
             return
+        self._left[0] -= 1
+        if self._left[0] < 0:
+            raise TooMany(f"parts that can be alike in too many ways: more than {_MOST_STEPS} steps")
         a, b = self.variant.calls[one], self.variant.calls[two]
         ops = self.ops_of(one) & self.ops_of(two)
         if (
@@ -130,7 +165,10 @@ class Unifier:
     def _has_circle(self) -> bool:
         done: set[int] = set()
         path: set[int] = set()
-        stack = [(self.twin(place), False) for place in range(len(self.variant.calls))]
+        groups: dict[int, list[int]] = {}
+        for place in range(len(self.variant.calls)):
+            groups.setdefault(self.twin(place), []).append(place)
+        stack = [(place, False) for place in groups]
         while stack:
             place, is_left = stack.pop()
             if is_left:
@@ -143,7 +181,7 @@ class Unifier:
                 continue
             path.add(place)
             stack.append((place, True))
-            for member in self.members(place):
+            for member in groups[place]:
                 for value in self.variant.calls[member].inputs:
                     made = self.variant.producer.get(self.find(value)) if value is not None else None
                     if made is not None:
@@ -201,8 +239,3 @@ def _differ(one: AttrPattern, two: AttrPattern) -> bool:
             return b.value not in a.values
     kinds = (LiteralAttr, ListAttr)
     return isinstance(one, kinds) and isinstance(two, kinds) and one != two
-
-
-def captured(attr: AttrPattern) -> str | None:
-    """Return the name that an attribute is bound to."""
-    return attr.name if isinstance(attr, CaptureAttr) else None

@@ -47,6 +47,9 @@ from gerules.report.rule_graphs import Choices
 MOST_VARIANTS: Final = 4096
 """Variants of one rule that are looked at."""
 
+MOST_CALLS: Final = 256
+"""Operators of one variant that are looked at."""
+
 _DEEPEST: Final = 200
 """Nesting of patterns; a pattern that contains itself ends here."""
 
@@ -125,7 +128,11 @@ def variants(rule: Rule, vocabulary: Vocabulary, limit: int = MOST_VARIANTS) -> 
         n_seen += 1
         if n_seen > limit:
             raise TooMany(f"more than {limit} variants")
-        yield _Reader(vocabulary, choices).read(rule.match)
+        try:
+            variant = _Reader(vocabulary, choices).read(rule.match)
+        except RecursionError:
+            raise TooMany("a pattern nested too deeply") from None
+        yield variant
         choices = choices.following()
 
 
@@ -249,6 +256,8 @@ class _Reader:
     # ------------------------------------------------------------ calls
     def call(self, call: CallPattern, frame: _Frame, n_outputs: int) -> list[int | None]:
         self.depth += 1
+        if len(self.variant.calls) > MOST_CALLS:
+            raise TooMany(f"more than {MOST_CALLS} operators")
         if self.depth > _DEEPEST:
             raise TooMany(f"patterns nested deeper than {_DEEPEST}")
         try:

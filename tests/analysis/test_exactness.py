@@ -11,7 +11,7 @@ from gerules.analysis.analyse import analyse_rules
 from gerules.analysis.exactness import differences
 from gerules.errors import render
 from gerules.pipeline import shipped_rules
-from tests.analysis.common import analyse, rule
+from tests.analysis.rule_texts import analyse, rule
 
 floats = st.floats(width=32)
 

@@ -7,7 +7,7 @@ import pytest
 from gerules.analysis.analyse import analyse_rules
 from gerules.errors import render
 from gerules.pipeline import shipped_rules
-from tests.analysis.common import analyse, rule
+from tests.analysis.rule_texts import analyse, rule
 
 
 def test_no_shipped_guard_is_dead() -> None:

@@ -11,7 +11,7 @@ from gerules.engine.rewrite import rewrite
 from gerules.errors import Diagnostic, render
 from gerules.ir import parse_graph, print_graph
 from gerules.pipeline import shipped_rules
-from tests.analysis.common import SCHEMAS, analyse, load, rule
+from tests.analysis.rule_texts import SCHEMAS, analyse, load, rule
 
 TEST = "    test:\n        x: f32[2, 3]\n"
 

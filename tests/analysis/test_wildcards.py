@@ -7,7 +7,7 @@ import pytest
 from gerules.analysis.analyse import analyse_rules
 from gerules.errors import render
 from gerules.pipeline import shipped_rules
-from tests.analysis.common import analyse, codes, load, rule
+from tests.analysis.rule_texts import analyse, codes, load, rule
 
 
 def test_shipped_rules_hide_nothing() -> None:

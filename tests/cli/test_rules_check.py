@@ -1,0 +1,63 @@
+"""`gerules rules check`: findings with places, exit codes, JSON, one analysis alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+
+LOOP = """\
+gerules 1
+rule split in own "A square is a power":
+    match: y = Mul(x, x)
+    rewrite: y = Pow(x, 2)
+rule join in own "A power is a square":
+    match: y = Pow(x, 2)
+    rewrite: y = Mul(x, x)
+"""
+
+SHADOW = """\
+gerules 1
+rule wide in own: Abs(x) => Abs(Relu(x))
+rule narrow in own: Abs(x) => Relu(x)
+"""
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Path:
+    path = tmp_path / "loop.ger"
+    path.write_text(LOOP, encoding="utf-8")
+    return path
+
+
+def test_a_cycle_is_a_warning_with_its_place(run: Run, loop: Path) -> None:
+    result = run("rules", "check", loop, "--only", "termination")
+    assert result.exit_code == 0
+    assert result.stdout == "1 file, 2 rules: 1 warning\n"
+    assert "warning[E40130]: the phase custom may never end: split, join together leave" in result.stderr
+    assert "loop.ger:2:6" in result.stderr and "^^^^^" in result.stderr
+
+
+def test_json_says_which_phases_end(run_json: Callable[..., Any], loop: Path) -> None:
+    found = run_json("rules", "check", loop, "--only", "termination")
+    assert found["stops"]["custom"] is False and found["stops"]["fuse_ops"] is True
+    assert [item["code"] for item in found["warnings"]] == ["E40130"]
+    assert run_json("rules", "check", loop, "--only", "names")["warnings"] == []
+
+
+def test_a_rule_that_never_gets_its_turn_is_an_error(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "shadow.ger"
+    path.write_text(SHADOW, encoding="utf-8")
+    result = run("rules", "check", path, "--only", "overlap")
+    assert result.exit_code == 1 and result.stdout == ""
+    assert "error[E40136]: narrow never gets its turn" in result.stderr
+
+
+def test_an_analysis_that_does_not_exist(run: Run) -> None:
+    result = run("rules", "check", "--only", "terminaton")
+    assert result.exit_code != 0
+    assert "termination" in result.stderr
