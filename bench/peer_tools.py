@@ -8,7 +8,7 @@ Prints one line of JSON a file. `bench/peers.py` makes tables of them.
 
 # Most of these packages have no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false, reportMissingImports=false
+# pyright: reportMissingTypeStubs=false, reportMissingImports=false, reportUnknownLambdaType=false
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ def print_models(names: Sequence[str], tools: Sequence[str], limit_s: float, n_j
 def main() -> None:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description="gerules against the other optimisers of ONNX graphs.")
-    parser.add_argument("--quick", action="store_true", help="1000 nodes, seven tools, two processes at a time")
+    parser.add_argument("--quick", action="store_true", help="1000 nodes, fewer tools, two at a time")
     parser.add_argument("--models", nargs="*", metavar="NAME", help="real models; all of them unless named")
     parser.add_argument("--graphs", nargs="+", choices=CHAINS)
     parser.add_argument("--tools", nargs="+", choices=list(TOOLS))
