@@ -216,9 +216,11 @@ class Pattern:
     def _matched(self, op: OpTerm, names: Mapping[Term, str], declared: set[Term]) -> str:
         args: list[str] = []
         for arg in op.args:
-            is_first = isinstance(arg, Term) and arg.made_by is None and arg not in declared
-            args.append(arg.declared if is_first and isinstance(arg, Term) else _argument(arg, names))
-            declared.update([arg] if isinstance(arg, Term) else [])
+            text = _argument(arg, names)
+            if isinstance(arg, Term) and arg.made_by is None and arg not in declared:
+                text = arg.declared
+                declared.add(arg)
+            args.append(text)
         for key, value in op.attrs.items():
             args.append(f"{key}={_attribute(value, names)}")
         if op.rest is not None:

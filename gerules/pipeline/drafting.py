@@ -31,6 +31,12 @@ _SINCE: Final = 13
 """Before this opset these flattened their input; a definition, written in the newest operators, would not say
 the same. Source: ONNX Changelog, Softmax-13."""
 
+_MOST_NAMED: Final = 4
+"""Kinds of operators that a name or a doc string tells."""
+
+_FIRST_INNER: Final = 2
+"""The first axis of a weight that neither channels in nor channels out are on."""
+
 _DIM_NAMES: Final = (*"NCHWMKLPQRSUV", *(f"D{number}" for number in range(1, 200)))
 _POSITIVE: Final = "0.5 .. 2.0"
 
@@ -77,7 +83,9 @@ class Draft:
         """Return the rule file, its tests at these sizes."""
         names = ", ".join(leaf.name for leaf in self.leaves)
         ops = Counter(node.op.rpartition("::")[2] for node in self.region.nodes)
-        doc = ", ".join(f"{n} {op}" if n > 1 else op for op, n in ops.items())
+        named = [f"{n} {op}" if n > 1 else op for op, n in list(ops.items())[:_MOST_NAMED]]
+        n_others = sum(list(ops.values())[_MOST_NAMED:])
+        doc = ", ".join(named) + (f" and {n_others} more" if n_others else "")
         lines = [f"# {self.note}", ""]
         lines += [f"define {self.op}({names}) -> {', '.join(self.results)}:"]
         lines += [f"    {line}" for line in self.body]
@@ -139,7 +147,7 @@ class _Drafter:
         self.op, self.rule, self.schemas, self.note = op, rule, schemas, note
         self.names: dict[int, str] = {}
         self.taken = {"_", "T", *keywords(), *DTYPES, *DTYPE_CLASSES}
-        self.dims: dict[tuple[bool, Dim], str] = {}
+        self.dims: dict[tuple[str, Dim], str] = {}
         self.batch: Dim | None = None
         """The first dimension of the first value that is no constant."""
         self.made = {value for node in region.nodes for value in node.writes()}
@@ -297,20 +305,22 @@ class _Drafter:
                 f"the rank of {self.graph.values[value].name} is not known",
                 "give the shapes of the inputs: --input-shape",
             )
-        is_listed = const is not None and _is_listed(const)
-        dims = tuple(
-            str(dim) if is_listed else self._dim(dim, is_batch=const is None and (place, dim) == (0, self.batch))
-            for place, dim in enumerate(type.shape)
-        )
+        is_free, is_listed = const is None, const is not None and _is_listed(const)
+        # What is alike by chance, three channels and a kernel of three, is kept apart.
+        kinds = ["" if is_free or place < _FIRST_INNER else "kernel" for place in range(len(type.shape))]
+        if is_free and kinds and type.shape[0] == self.batch:
+            kinds[0] = "batch"
+        pairs = zip(type.shape, kinds, strict=True)
+        dims = tuple(str(dim) if is_listed else self._dim(dim, kind) for dim, kind in pairs)
         dtype = "T" if type.dtype is common else str(type.dtype)
         return Leaf(self.names[value], dtype, dims, const, _span(type.dtype, const, readers))
 
-    def _dim(self, dim: Dim, *, is_batch: bool) -> str:
+    def _dim(self, dim: Dim, kind: str) -> str:
         if dim == UNKNOWN_DIM:
             return "_"
-        if dim == 1 and not is_batch:
+        if dim == 1 and kind != "batch":
             return "1"
-        key = (is_batch, dim)
+        key = (kind, dim)
         if key not in self.dims:
             self.dims[key] = self._fresh_dim()
         return self.dims[key]
@@ -371,9 +381,6 @@ def usual_op(region: Region) -> str:
     """Return a name for what replaces a region: `my::FusedConvRelu`."""
     ops = list(dict.fromkeys(node.op.rpartition("::")[2] for node in region.nodes))
     return f"my::Fused{''.join(ops[:_MOST_NAMED])}{'Block' if len(ops) > _MOST_NAMED else ''}"
-
-
-_MOST_NAMED: Final = 4
 
 
 def _is_same(value: Attr, default: Attr | None) -> bool:

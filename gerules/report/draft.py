@@ -200,7 +200,9 @@ def _is_replaced(after: Graph, region: Region, op: str) -> bool:
 def _small_sizes(sizes: Sequence[int]) -> list[int]:
     """Small sizes for dimensions in rising order, different for different ones."""
     free = [size for size in _SMALL if size not in sizes]
-    return [size if 0 < size <= _SMALL[0] else free[place % len(free)] for place, size in enumerate(sizes)]
+    # Only a batch of one has a name; two show what broadcasting hides.
+    usual = [_BATCH if size == 1 else free[place % len(free)] for place, size in enumerate(sizes)]
+    return [size if 1 < size <= _SMALL[0] else other for size, other in zip(sizes, usual, strict=True)]
 
 
 def _n_elements(draft: Draft, sizes: Mapping[str, int]) -> int:

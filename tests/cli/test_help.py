@@ -15,12 +15,12 @@ from tests.cli.conftest import Run
 GROUPS = {
     "Models": ["compile", "run", "demo"],
     "Look inside": ["show", "phase", "explain", "why", "find", "bisect", "ledger"],
-    "Rules and devices": ["fmt", "devices", "rules"],
+    "Rules and devices": ["draft", "fmt", "devices", "lsp", "plugins", "rules"],
 }
 
 COMMANDS = [
     "compile", "run", "demo", "show", "phase", "fmt", "devices", "rules list", "rules check", "rules test",
-    "bisect", "ledger",
+    "bisect", "ledger", "find", "draft", "plugins",
 ]  # fmt: skip
 
 
