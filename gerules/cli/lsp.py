@@ -25,8 +25,8 @@ def lsp_command(
     """Answer an editor about rule files and graph texts, over stdin and stdout.
 
     Editors start this themselves; see docs/editors.md. It needs the package
-    `pygls`, which `pip install "gerules[editor]"` brings. Ends with exit code
-    0 when the editor says goodbye as the protocol asks, and 1 otherwise.
+    `pygls`, which the extra `editor` of gerules brings. Ends with exit code 0
+    when the editor says goodbye as the protocol asks, and 1 otherwise.
     """
     if importlib.util.find_spec("pygls") is None:
         raise CliError(table.PACKAGE_MISSING, package="pygls", what="the language server", extra="editor")
