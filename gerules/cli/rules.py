@@ -145,9 +145,14 @@ def test_command(
         list[str] | None, typer.Option("--rule", metavar="NAME", help="Only this rule; may be repeated.")
     ] = None,
     generated: Annotated[
-        int,
-        typer.Option("--generated", metavar="N", min=0, help="Graphs made up for each rule; 0 for none."),
-    ] = DEFAULT_GENERATED,
+        int | None,
+        typer.Option(
+            "--generated",
+            metavar="N",
+            min=0,
+            help=f"Graphs made up for each rule; default {DEFAULT_GENERATED}, 0 for none.",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", min=0, help="Another seed makes up other graphs.")
     ] = 0,
@@ -155,6 +160,20 @@ def test_command(
         bool,
         typer.Option("--coverage", help="List guards that no test sees hold or refuse; exit code 3 if any."),
     ] = False,
+    mutate: Annotated[
+        bool,
+        typer.Option(
+            "--mutate",
+            help="Edit rules in small wrong ways and see whether tests notice; with --generated N also look "
+            "for a test that would.",
+        ),
+    ] = False,
+    least: Annotated[
+        float,
+        typer.Option(
+            "--least-score", metavar="X", min=0.0, max=1.0, help="With --mutate: exit code 3 below it."
+        ),
+    ] = 0.0,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -171,6 +190,7 @@ def test_command(
       gerules rules test
       gerules rules test my_rules/ --rule conv_bias --coverage
       gerules rules test --generated 1000 --seed 7
+      gerules rules test --mutate --rule conv_bias --generated 40
     """
     from gerules.cli.progress import Steps
     from gerules.report.rule_report import counterexample_text, coverage_grid, failure_grid, outcome_line
@@ -178,8 +198,12 @@ def test_command(
 
     book = load_book(paths)
     chosen = _rules_meant(book, paths, rule)
+    if mutate:
+        _mutate(book, chosen, generated or 0, seed, least, json=json)
+        return
+    n_generated = DEFAULT_GENERATED if generated is None else generated
     with Steps("testing rules", len(chosen)) as steps:
-        report = test_rules(book, chosen, generated=generated, seed=seed, on_test=steps.begin)
+        report = test_rules(book, chosen, generated=n_generated, seed=seed, on_test=steps.begin)
     if json:
         show_json(report.as_json())
     else:
@@ -191,6 +215,26 @@ def test_command(
             show(coverage_grid(report))
         show(outcome_line(report))
     if not report.is_good or (coverage and report.unseen):
+        raise typer.Exit(DIFFERENT)
+
+
+def _mutate(
+    book: RuleBook, rules: list[Rule], generated: int, seed: int, least: float, *, json: bool
+) -> None:
+    """Show what became of the mutants of rules. Ends with DIFFERENT where the score is too low."""
+    from gerules.cli.progress import Steps
+    from gerules.report.rule_mutation import mutate_rules
+    from gerules.report.rule_report import mutant_grid, mutation_line, survivor_text
+
+    with Steps("editing rules", len(rules)) as steps:
+        report = mutate_rules(book, rules, generated=generated, seed=seed, on_rule=steps.begin)
+    if json:
+        show_json(report.as_json())
+    else:
+        if report.survivors:
+            show(survivor_text(report))
+        show(mutant_grid(report), "", mutation_line(report))
+    if report.total.score < least:
         raise typer.Exit(DIFFERENT)
 
 

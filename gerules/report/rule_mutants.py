@@ -19,6 +19,7 @@ from gerules.dsl.expressions import (
     ListExpr,
     Literal,
     Membership,
+    Negate,
     Not,
     Operator,
     Ref,
@@ -39,6 +40,7 @@ from gerules.dsl.syntax import (
     DimSize,
     FoldLine,
     LiteralAttr,
+    MatchedOp,
     MatchLine,
     NumberPattern,
     PlainOp,
@@ -105,7 +107,8 @@ def _all(rule: Rule, setting: Setting) -> Iterator[Mutant]:
         ):
             for kind, new, edit in _edits(node, setting):
                 mutant = cast("Rule", put(new))
-                is_same = kind == "const dropped" and _needs_elements(rule, node)
+                is_same = kind == "default" or (kind == "const dropped" and _needs_elements(rule, node))
+                kind = "attribute" if kind == "default" else kind
                 yield Mutant(mutant, kind, node.span, edit, is_same)
     yield from _shared(rule)
 
@@ -206,7 +209,8 @@ def _build_edits(node: BuildCall, setting: Setting) -> Iterator[_Edit]:
         yield "cast dropped", node.args[0], f"drop the Cast in `{text}`"
     for at, (name, value) in enumerate(node.attrs):
         rest = (*node.attrs[:at], *node.attrs[at + 1 :])
-        yield "attribute", replace(node, attrs=rest), f"drop `{name}` in `{text}`"
+        kind = "default" if _is_default(op, name.name, value, setting) else "attribute"
+        yield kind, replace(node, attrs=rest), f"drop `{name}` in `{text}`"
         for new in _other_values(value):
             attrs = (*node.attrs[:at], (name, new), *node.attrs[at + 1 :])
             yield "attribute", replace(node, attrs=attrs), f"change `{name}` in `{text}`"
@@ -218,7 +222,8 @@ def _build_edits(node: BuildCall, setting: Setting) -> Iterator[_Edit]:
 def _other_values(value: Expr) -> Iterator[Expr]:
     match value:
         case Literal(value=int() | float() as number) if not isinstance(number, bool):
-            yield replace(value, value=number + 1)
+            # One of two states becomes the other; 2 would mean the same as 1.
+            yield replace(value, value=1 - number if number in (0, 1) else number + 1)
         case ListExpr(items=(first, second, *rest)):
             yield replace(value, items=(second, first, *rest))
         case ListExpr(items=(Literal(value=int() as number) as first,)):
@@ -263,6 +268,13 @@ def _type_edits(node: TypePattern) -> Iterator[_Edit]:
 
 
 # ---------------------------------------------------------------- what is proven
+def _is_default(op: PlainOp | MatchedOp, name: str, value: Expr, setting: Setting) -> bool:
+    """Whether an attribute says what the operator does without it."""
+    schema = setting.schema(op.name) if isinstance(op, PlainOp) else None
+    spec = schema.attrs.get(name) if schema is not None else None
+    return spec is not None and isinstance(value, Literal) and spec.default == value.value
+
+
 _ELEMENTS: Final = frozenset({"arrays", "numbers"})
 """Subjects of functions that read the elements of what they are given."""
 
@@ -284,6 +296,8 @@ def _reads(expr: Expr, name: str) -> bool:
     match expr:
         case Binary(left=Ref(name=found)) | Binary(right=Ref(name=found)) if found == name:
             return True
+        case Negate(operand=Ref(name=found)) if found == name:
+            return True
         case CallExpr(callee=Ref(name=callee), args=args):
             known = FUNCTIONS.get(callee)
             is_reader = known is not None and known.subject in _ELEMENTS and callee != "default"
@@ -298,7 +312,7 @@ def _reads(expr: Expr, name: str) -> bool:
             return _reads(left, name)
         case Attribute():
             return False
-        case Binary() | Compare() | Not():
+        case Binary() | Compare() | Negate() | Not():
             return any(_reads(part, name) for part in parts(expr))
         case _:
             return False

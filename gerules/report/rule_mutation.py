@@ -206,13 +206,13 @@ class Case:
     before: dict[int, list[Array]] = field(default_factory=dict[int, "list[Array]"])
 
     @staticmethod
-    def of(bench: Bench, rule: Rule, test: RuleTest) -> Case | None:
+    def of(bench: Bench, rule: Rule, test: RuleTest, limit: int = _ALL) -> Case | None:
         """Build the graphs of a test; None when there are none, or the rule is off."""
         try:
             place = bench.place(rule, test)
             if rule.name.name in place.selection.off:
                 return None
-            found = instances(rule, test, place.setting, limit=_ALL, seed=seed_of(rule))
+            found = instances(rule, test, place.setting, limit=limit, seed=seed_of(rule))
             graphs = [item for item in found if test.expects_match or item.is_whole]
         except (GerulesError, Unbuildable):
             return None
@@ -275,7 +275,7 @@ class Remedy:
 
     def telling(self, test: RuleTest) -> RuleTest | object | None:
         """Return the test with what the rule does as expectation, where the mutant does something else."""
-        case = Case.of(self.bench, self.rule, replace(test, expects_match=True, reason=None))
+        case = Case.of(self.bench, self.rule, replace(test, expects_match=True, reason=None), _FIRST)
         if case is None or not all(is_small(item) and not has_odd_scale(item) for item in case.graphs[:2]):
             return _UNBUILT
         trial = Trial(self.bench, self.rule, case.place)

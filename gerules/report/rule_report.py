@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gerules.report.quantities import count_text, time_text
+from gerules.report.rule_mutation import KindCount, MutationReport
 from gerules.report.rule_tests import RuleTestReport
 from gerules.report.tables import Column, Grid
 
@@ -28,6 +29,41 @@ def coverage_grid(report: RuleTestReport) -> Grid:
     columns = (Column("rule", style="bold"), Column("at"), Column("guard"), Column("no test lets it"))
     rows = [(item.rule, str(item.span), item.text, item.lacks) for item in report.unseen]
     return Grid(columns, rows, "Guards that tests do not cover")
+
+
+def survivor_text(report: MutationReport) -> str:
+    """Return the edits that no test noticed, each with a test that would where one was found."""
+    parts = (f"{item.mutant}\n{item.block}" for item in report.survivors)
+    return "\n".join(part if part.endswith("\n\n") else part.rstrip("\n") for part in parts)
+
+
+def mutant_grid(report: MutationReport) -> Grid:
+    """Return what became of the edits, by kind."""
+    columns = (
+        Column("edit", style="bold"),
+        Column("caught by tests", align="right"),
+        Column("refused", align="right"),
+        Column("the same", align="right"),
+        Column("survived", align="right"),
+        Column("score", align="right"),
+    )
+    counts = {kind: count for kind, count in report.kinds.items() if count != KindCount()}
+    rows = [
+        (kind, str(c.tested), str(c.checked), str(c.equivalent), str(c.survived), f"{c.score:.1%}")
+        for kind, c in (*counts.items(), ("all", report.total))
+    ]
+    return Grid(columns, rows, "Edits of rules")
+
+
+def mutation_line(report: MutationReport) -> str:
+    """Return the score in one line."""
+    total = report.total
+    n_caught = total.tested + total.checked
+    unfit = f", {count_text(len(report.unfit), 'rule')} without tests that hold" if report.unfit else ""
+    return (
+        f"{n_caught} of {n_caught + total.survived} edits of {count_text(report.n_rules, 'rule')} caught: "
+        f"score {total.score:.1%}{unfit} ({time_text(report.took_us)})"
+    )
 
 
 def outcome_line(report: RuleTestReport) -> str:

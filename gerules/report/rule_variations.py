@@ -29,6 +29,7 @@ from gerules.dsl.syntax import (
     PlainOp,
     Rule,
     RuleTest,
+    Target,
     TypePattern,
     ValuePattern,
     VariableOp,
@@ -115,17 +116,21 @@ class Variations:
         bases = [_open(test) for test in tests] or [self._from_pattern()]
         seen: set[str] = set()
         yield from bases
+        planned = [item for test in bases for item in self._planned(test)]
+        planned = [planned[int(at)] for at in self._random.permutation(len(planned))]
         edits = self._edits()
         turn = 0
         n_stale = 0
         while n_stale < 500:
-            # The first rounds edit one thing at a time; those are the easiest to understand.
-            n_edits = 1 if turn < 3 * len(edits) else 1 + int(self._random.integers(_MAX_EDITS))
-            found = bases[int(self._random.integers(len(bases)))]
-            for _ in range(n_edits):
-                edit = edits[turn % len(edits)]
+            if planned and turn % 2:
+                found = planned.pop()
                 turn += 1
-                found = edit(found) or found
+            else:
+                found = bases[int(self._random.integers(len(bases)))]
+                # The first rounds edit one thing at a time; those are the easiest to understand.
+                for _ in range(1 if turn < 3 * len(edits) else 1 + int(self._random.integers(_MAX_EDITS))):
+                    found = edits[turn % len(edits)](found) or found
+                    turn += 1
             key = repr(found)
             if key in seen:
                 n_stale += 1
@@ -134,11 +139,29 @@ class Variations:
             seen.add(key)
             yield found
 
+    def _planned(self, test: RuleTest) -> Iterator[RuleTest]:
+        """Yield a test with each value of each attribute it captures, and each dimension one."""
+        for call, name, keyword in self._params:
+            specs = self._specs(call, test)
+            mentioned = {attr.name.name for attr in call.attrs}
+            for key in (keyword,) if keyword is not None else sorted(specs.keys() - mentioned):
+                for value in _values_for(specs.get(key), key):
+                    if keyword is not None:
+                        yield with_attr(test, name, value)
+                    else:
+                        yield self._with_entry(test, name, key, value)
+        for place, item in enumerate(test.inputs):
+            dims = dims_of(item) if isinstance(item, GivenValue) else ()
+            for at in range(len(dims)):
+                if isinstance(item, GivenValue):
+                    one = [*dims[:at], DimSize(item.span, 1), *dims[at + 1 :]]
+                    yield with_item(test, place, with_dims(item, one))
+
     def _edits(self) -> list[Edit]:
         edits: list[Edit] = [
             self._set_floats, self._resize_all, self._add_attr, self._set_dtype, self._resize_one,
             self._change_attr, self._go_without, self._change_rank, self._set_range, self._choose_other,
-            self._name_dim, self._set_elements, self._toggle_const, self._scalarize,
+            self._name_dim, self._set_elements, self._toggle_const, self._scalarize, self._escape,
         ]  # fmt: skip
         if not self.rule.is_inexact:
             edits.append(self._set_special)
@@ -328,6 +351,15 @@ class Variations:
             test, place, replace(item, type=replace(picked[1].type, is_const=not picked[1].type.is_const))
         )
 
+    def _escape(self, test: RuleTest) -> RuleTest | None:
+        """Let a matched value have a reader outside, or none."""
+        targets = [target for line in match_lines(self.rule.match) for target in line.targets]
+        name = self._pick([item.name for item in targets if isinstance(item, Target) and item.name != ANY])
+        if name is None or name.startswith("%"):
+            return None
+        rest = tuple(item for item in test.escapes if item.name != name)
+        return replace(test, escapes=rest if rest != test.escapes else (*rest, Ident(test.span, name)))
+
     def _choose_other(self, test: RuleTest) -> RuleTest | None:
         """Let a variable stand for another operator of its set, or make a chain of others."""
         ops = self._op_variables()
@@ -374,6 +406,10 @@ class Variations:
         value = self._value_for(specs[key], key) if key is not None else None
         if key is None or value is None:
             return None
+        return self._with_entry(test, name, key, value)
+
+    def _with_entry(self, test: RuleTest, name: str, key: str, value: object) -> RuleTest:
+        """Return the test with an entry of what `**name` captures."""
         known = next(
             (item.value for item in test.inputs if item.name.name == name and isinstance(item, GivenAttr)),
             None,
@@ -395,9 +431,7 @@ class Variations:
         return {} if schema is None else schema.attrs
 
     def _value_for(self, spec: AttrSpec | None, name: str) -> object:
-        kind = spec.kind if spec is not None else "ints"
-        values = _TEXTS.get(name, ()) if kind == "string" else _BY_KIND.get(kind, ())
-        return self._pick([value for value in values if spec is None or value != spec.default])
+        return self._pick(_values_for(spec, name))
 
     def _change_attr(self, test: RuleTest) -> RuleTest | None:
         given = [item for item in test.inputs if isinstance(item, GivenAttr)]
@@ -461,6 +495,13 @@ def _captured(rule: Rule) -> Iterator[tuple[CallPattern, str, str | None]]:
                     yield call, attr.pattern.name, attr.name.name
             if call.rest is not None and call.rest.name is not None:
                 yield call, call.rest.name, None
+
+
+def _values_for(spec: AttrSpec | None, name: str) -> list[object]:
+    """Return what an attribute may be besides its default."""
+    kind = spec.kind if spec is not None else "ints"
+    values: Sequence[object] = _TEXTS.get(name, ()) if kind == "string" else _BY_KIND.get(kind, ())
+    return [value for value in values if spec is None or value != spec.default]
 
 
 def _open(test: RuleTest) -> RuleTest:
