@@ -232,7 +232,7 @@ class Variations:
 
     def _change_rank(self, test: RuleTest) -> RuleTest | None:
         """Put a dimension before all values, or one of them, or take the first one away."""
-        size = self._pick((1, 2, 0, 0))
+        size = self._pick((1, 2, 0, 0, *sorted(sizes_in(test))))
         picked = self._pick_value(test)
         if picked is None or size is None:
             return None
