@@ -198,11 +198,13 @@ def _is_replaced(after: Graph, region: Region, op: str) -> bool:
 
 
 def _small_sizes(sizes: Sequence[int]) -> list[int]:
-    """Small sizes for dimensions in rising order, different for different ones."""
-    free = [size for size in _SMALL if size not in sizes]
-    # Only a batch of one has a name; two show what broadcasting hides.
-    usual = [_BATCH if size == 1 else free[place % len(free)] for place, size in enumerate(sizes)]
-    return [size if 1 < size <= _SMALL[0] else other for size, other in zip(sizes, usual, strict=True)]
+    """Small sizes for dimensions in rising order, different for different ones, none larger than it was."""
+    found: list[int] = []
+    for size in sizes:
+        fits = (small for small in _SMALL if small not in found and (small < size or not size))
+        # Only a batch of one has a name; two show what broadcasting hides.
+        found.append(_BATCH if size == 1 else size if 1 < size <= _SMALL[0] else next(fits, size or _BATCH))
+    return found
 
 
 def _n_elements(draft: Draft, sizes: Mapping[str, int]) -> int:

@@ -91,11 +91,11 @@ rule fused_conv_relu in drafted "Conv, Relu as one operator":
     rewrite:
         y = my::FusedConvRelu(x, W)
     test:
-        x: f32[2, 3, 4, 4]
-        W: const f32[5, 3, 3, 3]
+        x: f32[2, 3, 6, 6]
+        W: const f32[4, 3, 3, 3]
     test "conv has another reader":
-        x: f32[2, 3, 4, 4]
-        W: const f32[5, 3, 3, 3]
+        x: f32[2, 3, 6, 6]
+        W: const f32[4, 3, 3, 3]
         escapes conv
         expect no match
 """
