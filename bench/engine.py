@@ -1,20 +1,28 @@
 """Bench of the rule engine: time per node, growth, and what many rules and many readers cost.
 
-    python bench/engine.py [--rules FOLDER] [--largest N]
+    python bench/engine.py [--rules FOLDER] [--largest N] [--kinds KIND,...]
+    python bench/engine.py --files          from an ONNX file to an ONNX file, all in one process
 
 Graphs come from `bench/generate.py`; `Constant` nodes become initializers first, as the front end has
-it. Times are processor seconds, the best of three runs, inference of new nodes included, reading excluded.
+it. Times are processor seconds, the best of three runs, inference of new nodes included, reading excluded
+(but not with `--files`). The exponent is the slope of time over nodes between the smallest and the largest
+graph, both on a logarithmic scale: 1 is linear.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
+import tempfile
 from dataclasses import replace
+from itertools import pairwise
+from math import log
 from pathlib import Path
 from time import process_time
 
 import numpy as np
+import onnx
 from onnx import numpy_helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -29,10 +37,13 @@ from gerules.engine.evaluation import RuleContext
 from gerules.engine.ranking import RulePlans, plan_rules
 from gerules.engine.rewrite import rewrite
 from gerules.errors import Source
+from gerules.frontends.onnx import load_onnx, save_onnx
 from gerules.ir import DType, Graph, GraphEditor, TensorType, empty_graph
 from gerules.ops import Schemas
+from gerules.ops.graph_inference import infer_graph
 
-SIZES = (1_000, 10_000, 100_000)
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+KINDS = "transformer,resnet,noop_chain,wide"
 
 
 def graph_of(kind: str, n_nodes: int) -> Graph:
@@ -134,31 +145,82 @@ def shared_matmuls(n: int) -> Graph:
     return editor.commit()
 
 
+def exponent(small: tuple[int, float], large: tuple[int, float]) -> float:
+    """The slope between two points of (nodes, seconds) on logarithmic scales."""
+    return log(large[1] / small[1]) / log(large[0] / small[0])
+
+
+def measure_engine(bench: Bench, plans: RulePlans, kind: str, largest: int) -> None:
+    """Print what rewriting graphs of one kind takes."""
+    points: list[tuple[int, float]] = []
+    for size in SIZES:
+        if size > largest:
+            continue
+        graph = graph_of(kind, size)
+        took, n_applied = bench.run(graph, plans, 3 if size < 100_000 else 1)
+        points.append((size, took))
+        done = bench.after
+        idle = bench.run(done, plans, 1)[0] / max(1, len(done.nodes)) * 1e6
+        print(
+            f"{kind:12} {size:8} nodes: {took:8.3f} s  {took / size * 1e6:6.1f} us/node"
+            f"  {n_applied} rewrites  {took / max(1, n_applied) * 1e6:6.1f} us/rewrite;"
+            f"  again, nothing to do: {idle:.1f} us/node"
+        )
+    print(f"{kind:12} exponent: {exponent(points[0], points[-1]):.2f}")
+
+
+def measure_files(bench: Bench, plans: RulePlans, kind: str, largest: int) -> None:
+    """Print what reading a model, rewriting it and writing it takes."""
+    points: list[tuple[int, float]] = []
+    extra = define_extra(bench.book.defines, schemas=bench.schemas, context=bench.context)
+    with tempfile.TemporaryDirectory() as folder:
+        for size in SIZES:
+            if size > largest:
+                continue
+            source, target = Path(folder) / "in.onnx", Path(folder) / "out.onnx"
+            onnx.save(generate.MAKERS[kind](size), source)
+            marks = [process_time()]
+            graph = infer_graph(load_onnx(source, schemas=bench.schemas), bench.schemas, extra=extra)
+            marks.append(process_time())
+            infer = make_infer(bench.schemas, graph.opsets, extra)
+            after, trace = rewrite(graph, plans, schemas=bench.schemas, infer=infer)
+            marks.append(process_time())
+            # Fused operators are written as they are: opset 13 has no words for what some of them do.
+            save_onnx(after, target, schemas=bench.schemas)
+            marks.append(process_time())
+            load, rules, save = (late - early for early, late in pairwise(marks))
+            points.append((size, load + rules + save))
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+            print(
+                f"{kind:12} {size:8} nodes: {points[-1][1]:8.3f} s = load {load:.3f} + rules {rules:.3f}"
+                f" + save {save:.3f}  {len(trace.applications)} rewrites  peak so far {peak:.2f} GiB"
+            )
+            del graph, after, trace
+    print(f"{kind:12} exponent from file to file: {exponent(points[0], points[-1]):.2f}")
+
+
 def main() -> None:
     """Print all numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rules", type=Path, default=Path(__file__).resolve().parents[1] / "rules")
     parser.add_argument("--sets", default="fuse,fold,cleanup,canonical")
-    parser.add_argument("--largest", type=int, default=SIZES[-1])
+    parser.add_argument("--largest", type=int, default=100_000)
+    parser.add_argument("--kinds", default=KINDS)
+    parser.add_argument("--files", action="store_true")
     options = parser.parse_args()
     bench = Bench(load_rules([options.rules], schemas=None), options.sets)
     plans = bench.plans()
     print(f"{len(plans.plans)} rules")
-    for kind in ("transformer", "resnet", "noop_chain"):
-        per_node: list[float] = []
-        for size in SIZES:
-            if size > options.largest:
-                continue
-            graph = graph_of(kind, size)
-            took, n_applied = bench.run(graph, plans, 3 if size < 100_000 else 1)
-            per_node.append(took / len(graph.nodes) * 1e6)
-            done = bench.after
-            idle = bench.run(done, plans, 1)[0] / max(1, len(done.nodes)) * 1e6
-            print(
-                f"{kind:12} {size:7} nodes: {took:7.3f} s  {per_node[-1]:6.1f} us/node  {n_applied} rewrites;"
-                f"  again, nothing to do: {idle:.1f} us/node"
-            )
-        print(f"{kind:12} growth of time per node: {per_node[-1] / per_node[0]:.2f}")
+    measure = measure_files if options.files else measure_engine
+    for kind in options.kinds.split(","):
+        measure(bench, plans, kind, options.largest)
+    if not options.files:
+        measure_rules(bench, plans)
+        measure_readers(bench)
+
+
+def measure_rules(bench: Bench, plans: RulePlans) -> None:
+    """Print what rules cost that never match."""
     graph = graph_of("transformer", 10_000)
     n_before = len(graph.nodes)
     quiet, _ = bench.run(graph, plan_rules([], bench.context))
@@ -169,6 +231,10 @@ def main() -> None:
         many, _ = bench.run(graph, bench.plans(never))
         print(f"1,000 more rules that never match, {what}: x{many / alone:.2f} of the time without them")
         graph = bench.after
+
+
+def measure_readers(bench: Bench) -> None:
+    """Print what many readers of one value cost."""
     for name in ("qkv", "many"):
         text = (QKV if name == "qkv" else MANY).replace("@GUARD", "D == 999")
         refused = load_rules([Source("b.ger", "gerules 1\n" + text)], schemas=None)

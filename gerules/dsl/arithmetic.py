@@ -28,6 +28,7 @@ from gerules.dsl.values import (
     describe,
     is_array_like,
     is_unknown,
+    quietly,
     raw_array,
     wide_array,
 )
@@ -254,18 +255,28 @@ def _arrays(op: Operator, left: Value, right: Value) -> Array:
             one = one.astype(np.float64)
         elif np.any(np.abs(np.power(one.astype(np.float64), two)) >= 2.0**63):
             raise EvalError("the result is beyond 64-bit integers")
-    with np.errstate(all="ignore"):
-        return cast("Array", _ARRAY[op](one, two))
+    return quietly(_ARRAY[op], one, two)
 
 
 def _operands(left: Value, right: Value) -> tuple[Array, Array]:
     one, two = _numeric(left), _numeric(right)
+    if _covers(one.shape, two.shape) or _covers(two.shape, one.shape):
+        return one, two
     try:
         shape = np.broadcast_shapes(one.shape, two.shape)
     except ValueError:
         raise EvalError(f"shapes {list(one.shape)} and {list(two.shape)} do not broadcast") from None
     check_elements(math.prod(shape), one, two)
     return one, two
+
+
+def _covers(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether two shapes broadcast to the first of them."""
+    if shape == other or not other:
+        return True
+    if len(other) > len(shape):
+        return False
+    return all(two in (1, one) for one, two in zip(shape[len(shape) - len(other) :], other, strict=True))
 
 
 def _numeric(value: Value) -> Array:

@@ -23,7 +23,9 @@ from gerules.dsl.values import (
     as_text,
     check_elements,
     describe,
+    is_all_finite,
     is_array_like,
+    quietly,
     raw_array,
     wide_array,
 )
@@ -36,7 +38,7 @@ def round_to(array: Array, dtype: DType) -> Array:
     Raises EvalError when the array holds no numbers, a fraction or too large a number goes into an
     integer type, or a finite number leaves the range of a float type.
     """
-    if dtype in {DType.STRING, DType.UNKNOWN}:
+    if dtype is DType.STRING or dtype is DType.UNKNOWN:
         raise EvalError(f"nothing can be cast to {dtype}")
     if array.dtype.kind in "OSUT":
         raise EvalError("texts cannot be cast to numbers")
@@ -48,9 +50,10 @@ def round_to(array: Array, dtype: DType) -> Array:
     wide = wide_array(array)
     if dtype.is_integer:
         return _round_to_integer(wide, dtype)
-    with np.errstate(all="ignore"):
-        result = wide.astype(target)
-        if not np.all(np.isfinite(result.astype(np.float64)) | ~np.isfinite(wide.astype(np.float64))):
+    result = quietly(wide.astype, target)
+    if result.size and not is_all_finite(result):
+        is_lost = np.isfinite(wide.astype(np.float64)) & ~np.isfinite(result.astype(np.float64))
+        if np.any(is_lost):
             raise Reject(f"a value leaves the range of {dtype}")
     return result
 
@@ -284,8 +287,7 @@ def _map(
 ) -> Value:
     """Apply to numbers and arrays alike; a number outside the domain is a fault, in an array it is NaN."""
     if is_array_like(x) or isinstance(x, tuple):
-        with np.errstate(all="ignore"):
-            return ufunc(wide_array(x).astype(np.float64))
+        return quietly(ufunc, wide_array(x).astype(np.float64, copy=False))
     try:
         return scalar(as_number(x, "the argument"))
     except (ValueError, OverflowError, ZeroDivisionError):

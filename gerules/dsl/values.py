@@ -6,7 +6,10 @@ elements (`transpose`, `concat`, ...) keep the element type. Nothing here writes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
@@ -16,6 +19,9 @@ import numpy.typing as npt
 from gerules.ir import UNKNOWN_DIM, Const, DType, TensorType, ValueType, dtype_of
 
 Array = npt.NDArray[np.generic]
+
+_F64: Final = np.dtype(np.float64)
+_F32: Final = np.dtype(np.float32)
 
 MAX_INT_BITS: Final = 128
 """Whole numbers of an expression stay below this, so that `2 ** 10 ** 9` is a fault and not a hang."""
@@ -195,6 +201,29 @@ def describe(value: Value) -> str:
             return "a map"
 
 
+# ---------------------------------------------------------------- numpy without warnings
+_is_quiet: Final = ContextVar("is_quiet", default=False)
+
+
+@contextmanager
+def quiet_arithmetic() -> Generator[None]:
+    """Let numpy pass over infinities and NaN without a word while many expressions are evaluated."""
+    token = _is_quiet.set(True)
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        _is_quiet.reset(token)
+
+
+def quietly(function: Callable[..., object], *args: object) -> Array:
+    """Call a function of numpy that may make infinities and NaN, and return the array it gives."""
+    if _is_quiet.get():
+        return cast("Array", function(*args))
+    with np.errstate(all="ignore"):
+        return cast("Array", function(*args))
+
+
 # ---------------------------------------------------------------- conversions that check
 def raw_array(value: Value) -> Array:
     """The elements as they are, element type kept; lists and numbers become float64, int64 or bool arrays."""
@@ -214,9 +243,14 @@ def raw_array(value: Value) -> Array:
 
 def wide_array(value: Value) -> Array:
     """The elements in float64, int64 or bool, for arithmetic."""
-    array = raw_array(value)
-    kind = array.dtype.kind
-    if kind == "b" or (array.dtype.itemsize == 8 and kind in "fi"):
+    array = value if isinstance(value, np.ndarray) else raw_array(value)
+    dtype = array.dtype
+    if dtype == _F64:
+        return array
+    if dtype == _F32:
+        return array.astype(_F64)
+    kind = dtype.kind
+    if kind == "b" or (dtype.itemsize == 8 and kind in "fi"):
         return array
     if kind == "u" and array.dtype.itemsize == 8 and array.size and int(array.max()) > np.iinfo(np.int64).max:
         raise EvalError(f"{describe(value)} holds numbers beyond 64-bit integers")
@@ -224,8 +258,15 @@ def wide_array(value: Value) -> Array:
         return array.astype(np.int64)
     if kind in "cOSUT":
         raise EvalError(f"{describe(value)} holds no real numbers")
-    dtype = dtype_of(array)
-    return array.astype(np.int64 if dtype.is_integer else np.float64)
+    return array.astype(np.int64 if dtype_of(array).is_integer else np.float64)
+
+
+def is_all_finite(array: Array) -> bool:
+    """Whether no element of an array of floating-point numbers is infinite or NaN."""
+    # The sum is finite when all are, and needs no array of its own; only then look closer.
+    if array.dtype.kind == "f" and math.isfinite(quietly(np.add.reduce, array, None, _F64)):
+        return True
+    return bool(np.all(np.isfinite(array.astype(_F64))))
 
 
 def is_array_like(value: Value) -> bool:
@@ -371,6 +412,8 @@ def check_elements(n_elements: int, *made_from: Array) -> None:
 
     An array that is there several times counts once: it takes no more memory, and anyone can repeat it.
     """
+    if n_elements <= MIN_ELEMENTS:
+        return
     sizes = {id(array): array.size for array in made_from}.values()
     limit = max(MIN_ELEMENTS, min(GROWTH * sum(sizes), MAX_ELEMENTS), *sizes)
     if n_elements > limit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from gerules.dsl import expr as dsl
 from gerules.dsl.external import FunctionError
@@ -26,6 +26,7 @@ from gerules.engine.binding import UNBOUND, Kind, Match
 from gerules.engine.build import Builder
 from gerules.engine.candidate import Candidate, CostOf, Infer, Refused
 from gerules.engine.evaluation import MatchEvaluator, RuleContext, names_of_line, spoken
+from gerules.engine.index import CONST
 from gerules.engine.keywords import is_equal, value_of_attr
 from gerules.engine.program import Program
 from gerules.engine.reasons import called
@@ -36,6 +37,8 @@ from gerules.errors import Diagnostic, GerulesError, Span
 from gerules.ir import CycleError, Node, Origin, TensorType, ValueType, unify
 from gerules.ir import Value as GraphValue
 
+_NO_MARKS: Final[dict[int, dict[str, object]]] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -44,6 +47,8 @@ class Change:
     removed: tuple[Node, ...]
     added: tuple[Node, ...]
     replaced: tuple[int, ...]
+    moved: Sequence[int]
+    """Nodes that read another value now."""
     marks: Mapping[int, Mapping[str, object]]
     sources: tuple[str, ...]
 
@@ -111,7 +116,10 @@ class Applier:
         self._infer = infer
         self._cost = cost
         self._phase = phase
-        self._sides = sides_of(program.rule, program)
+        sides = sides_of(program.rule, program)
+        self._replaced = self._places(sides.replaced)
+        self._read = self._places(sides.read)
+        self._shared = self._places(program.plan.shared_names)
         self._names = {
             id(step): names_of_line(_expr_of(step)) for step in (*self.rule.steps, *self.rule.gates)
         }
@@ -149,49 +157,56 @@ class Applier:
     def _apply(
         self, m: Match, count: RuleCount, marks: Mapping[int, Mapping[str, object]], is_dry: bool
     ) -> Change | None:
+        rule = self.rule
         matched = {node.id: node for node in m.nodes}
-        if self.rule.is_once and any(self.name in node.origin.rules for node in matched.values()):
+        if rule.is_once and any(self.name in node.origin.rules for node in matched.values()):
             raise Refused("it made some of these nodes itself, and applies once")
-        replaced = self._bound(m, self._sides.replaced)
-        removed = self._removed(m, matched, replaced) if self.rule.rewrite else {}
-        if not self._run_steps(m, count):
+        replaced = self._bound(m, self._replaced)
+        removed = self._removed(m, matched, replaced) if rule.rewrite else {}
+        if rule.steps and not self._run_steps(m, count):
             return None
-        key = self._site.editor.order_key
-        region = sorted(matched.values(), key=lambda node: key(node.id))
+        region = list(matched.values())
+        if len(region) > 1:
+            key = self._site.editor.order_key
+            region.sort(key=lambda node: key(node.id))
         candidate = Candidate(self._site, removed, tuple(replaced))
-        if self.rule.rewrite:
+        types: dict[int, ValueType] = {}
+        sources: tuple[str, ...]
+        if rule.rewrite:
             origin = origin_of(region, self.name, self._phase)
+            sources = origin.sources
             self._build(
-                Builder(
-                    candidate, self.rule, self.program.scope, m, self._evaluator, self._infer, origin, region
-                )
+                Builder(candidate, rule, self.program.scope, m, self._evaluator, self._infer, origin, region)
             )
             types = self._checked_types(candidate)
             if is_same_region(candidate):
                 raise Refused("it would change nothing")
             self._check_gates(m, candidate, count)
         else:
-            types = {}
-        wanted = self._marks(m, candidate, marks)
-        if not self.rule.rewrite and not wanted:
+            sources = tuple(dict.fromkeys(name for node in region for name in sources_of(node)))
+        wanted = self._marks(m, candidate, marks) if rule.annotations else _NO_MARKS
+        if not rule.rewrite and not wanted:
             raise Refused("it would change nothing")
-        if self.rule.rewrite and not is_dry:
-            self._commit(candidate, types)
-        sources = tuple(dict.fromkeys(name for node in region for name in sources_of(node)))
-        gone = tuple(node for node in region if node.id in removed)
-        return Change(gone, tuple(candidate.nodes), tuple(replaced), wanted, sources)
+        moved = self._commit(candidate, types) if rule.rewrite and not is_dry else ()
+        gone = tuple([node for node in region if node.id in removed])
+        return Change(gone, tuple(candidate.nodes), candidate.replaced, moved, wanted, sources)
 
     def replaced_names(self, m: Match) -> tuple[str, ...]:
         """Return the names of the values that a match would replace."""
-        return tuple(self._name(value) for value in self._bound(m, self._sides.replaced))
+        return tuple(self._name(value) for value in self._bound(m, self._replaced))
 
     # ------------------------------------------------------------ what leaves
-    def _bound(self, m: Match, names: Iterable[str]) -> list[int]:
+    def _places(self, names: Iterable[str]) -> tuple[tuple[int, bool], ...]:
+        """Return the slots of names, each with whether it holds one value."""
+        slots, kinds = self.program.scope.slots, self.program.scope.kinds
+        return tuple((slots[name], kinds[name] is Kind.VALUE) for name in names if name in slots)
+
+    def _bound(self, m: Match, places: Iterable[tuple[int, bool]]) -> list[int]:
+        """Return the values in slots, each once."""
         found: dict[int, None] = {}
-        scope = self.program.scope
-        for name in names:
-            value = m.slots[scope.slots[name]] if name in scope.slots else None
-            if isinstance(value, int) and scope.kinds[name] is Kind.VALUE:
+        for slot, is_one in places:
+            value = m.slots[slot]
+            if is_one and isinstance(value, int):
                 found[value] = None
             elif isinstance(value, list | tuple):
                 found.update({v: None for v in cast("Sequence[object]", value) if isinstance(v, int)})
@@ -199,11 +214,9 @@ class Applier:
 
     def _removed(self, m: Match, matched: Mapping[int, Node], replaced: Sequence[int]) -> dict[int, Node]:
         """Return the nodes that leave. Raises Refused when somebody outside reads what they make."""
-        site, editor = self._site, self._site.editor
-        gone = set(replaced)
-        shared = set(self._bound(m, self.program.plan.shared_names))
-        pending = [value for value in self._bound(m, self._sides.read) if value not in gone]
-        for value in shared:
+        site, editor, effects = self._site, self._site.editor, self._context.effects
+        pending = [value for value in self._bound(m, self._read) if value not in replaced]
+        for value in self._bound(m, self._shared) if self._shared else ():
             if editor.is_output(value) or any(reader not in matched for reader in editor.readers(value)):
                 pending.append(value)
         kept: set[int] = set()
@@ -214,15 +227,16 @@ class Applier:
                 pending += node.reads()
         removed = {node_id: node for node_id, node in matched.items() if node_id not in kept}
         for node in removed.values():
-            if node.op in self._context.effects and not self._rebuilds(node.op):
+            if node.op in effects and not self._rebuilds(node.op):
                 raise Refused(f"{node.op} has effects and would be dropped")
-            for value in node.writes():
-                if value in gone:
+            for value in node.outputs:
+                if value is None or value in replaced:
                     continue
                 if editor.is_output(value):
                     raise Refused(f"{self._name(value)} is a graph output")
-                if any(reader not in matched for reader in editor.readers(value)):
-                    raise Refused(f"{self._name(value)} has readers outside the match")
+                for reader in editor.readers(value):
+                    if reader not in matched:
+                        raise Refused(f"{self._name(value)} has readers outside the match")
         for value in replaced:
             node = site.producer(value)
             if node is None or node.id not in removed:
@@ -254,7 +268,7 @@ class Applier:
                     return False
                 continue
             try:
-                found = dsl.fold(step, seen)
+                found = self._evaluator.folds.fold(step, seen)
             except Reject as reject:
                 raise Refused(reject.reason) from None
             except RuleError as error:
@@ -336,25 +350,20 @@ class Applier:
 
     def _checked_types(self, candidate: Candidate) -> dict[int, ValueType]:
         """Return the types of all values made. Raises Refused when a replaced one would change its type."""
-        site = self._site
-        for node in candidate.nodes:
-            if not node.bodies and node.op not in {old.op for old in candidate.removed.values()}:
-                if self._context.lacks(node.op):
-                    raise Refused(f"the device has no kernel for {node.op}")
-                if node.op in self._context.effects:
-                    raise Refused(f"{node.op} has effects and would be made")
+        site, nodes, forward = self._site, candidate.nodes, candidate.forward
+        made: set[int] = set()
+        if nodes:
+            self._check_ops(candidate)
+            made.update(value for node in nodes for value in node.writes())
         gone = {value for node in candidate.removed.values() for value in node.writes()}
-        made = {value for node in candidate.nodes for value in node.writes()}
-        reads = {value for node in candidate.nodes for value in node.reads()} | set(
-            candidate.forward.values()
-        )
-        for value in reads:
-            if value in gone and value not in made:
-                raise Refused(f"{self._name(value)} would be read but no longer made")
+        for reads in (*[node.reads() for node in nodes], forward.values()):
+            for value in reads:
+                if value in gone and value not in made:
+                    raise Refused(f"{self._name(value)} would be read but no longer made")
         types = {value: type for value, type in candidate.types.items() if value in candidate.values}
         for value in candidate.replaced:
-            new = candidate.forward.get(value, value)
-            if new not in made and value not in candidate.forward:
+            new = forward.get(value, value)
+            if new not in made and value not in forward:
                 raise Refused(f"{self._name(value)} would no longer be made")
             old_type = site.values[value].type
             found = candidate.type_of(new)
@@ -363,11 +372,19 @@ class Applier:
             both = unify_plain(old_type, found)
             if both is None:
                 raise Refused(f"{self._name(value)} would change from {old_type} to {found}")
-            if new == value:
-                types[value] = both
-            elif new in candidate.values:
+            if new == value or new in candidate.values:
                 types[new] = both
         return types
+
+    def _check_ops(self, candidate: Candidate) -> None:
+        """Raise Refused for new operators that the device lacks, or that have effects."""
+        before = {old.op for old in candidate.removed.values()}
+        for node in candidate.nodes:
+            if not node.bodies and node.op not in before:
+                if self._context.lacks(node.op):
+                    raise Refused(f"the device has no kernel for {node.op}")
+                if node.op in self._context.effects:
+                    raise Refused(f"{node.op} has effects and would be made")
 
     # ------------------------------------------------------------ marks
     def _marks(
@@ -403,17 +420,24 @@ class Applier:
         return None if old is None else old.id
 
     # ------------------------------------------------------------ commit
-    def _commit(self, candidate: Candidate, types: Mapping[int, ValueType]) -> None:
-        editor = self._site.editor
-        used = {value for node in candidate.nodes for value in (*node.reads(), *node.writes())}
-        used.update(candidate.forward.values())
-        new_values = {value: record for value, record in candidate.values.items() if value in used}
-        new_consts = {value: const for value, const in candidate.consts.items() if value in used}
-        for value, record in new_values.items():
-            editor.values[value] = GraphValue(value, record.name, types.get(value, record.type))
-        editor.consts.update(new_consts)
+    def _commit(self, candidate: Candidate, types: Mapping[int, ValueType]) -> Sequence[int]:
+        """Change the graph, and return the nodes that read another value now, or of another type."""
+        editor, nodes, forward = self._site.editor, candidate.nodes, candidate.forward
+        new_values: list[int] = []
+        new_consts: list[int] = []
+        if candidate.values:
+            used = {value for node in nodes for value in (*node.reads(), *node.writes())}
+            used.update(forward.values())
+            for value, record in candidate.values.items():
+                if value in used:
+                    new_values.append(value)
+                    editor.values[value] = GraphValue(value, record.name, types.get(value, record.type))
+                    const = candidate.consts.get(value)
+                    if const is not None:
+                        new_consts.append(value)
+                        editor.consts[value] = const
         try:
-            editor.substitute(candidate.removed, candidate.nodes, candidate.forward)
+            moved = editor.substitute(candidate.removed, nodes, forward)
         except (CycleError, ValueError) as error:
             for value in new_values:
                 del editor.values[value]
@@ -423,11 +447,14 @@ class Applier:
                 raise Refused("nodes outside lie between the matched ones: it would close a cycle") from None
             raise Refused(str(error)) from None
         for value in candidate.replaced:
-            new = candidate.forward.get(value, value)
+            new = forward.get(value, value)
             type = types.get(new)
             if type is not None and type != editor.values[new].type:
                 editor.set_type(new, type)
-        self._site.op_of.update(dict.fromkeys(new_consts, "<const>"))
+                moved = [*moved, *editor.readers(new)]
+        for value in new_consts:
+            self._site.op_of[value] = CONST
+        return moved
 
 
 def _expr_of(step: Condition | FoldLine) -> dsl.Expr:
@@ -436,6 +463,8 @@ def _expr_of(step: Condition | FoldLine) -> dsl.Expr:
 
 def unify_plain(old: ValueType, new: ValueType) -> ValueType | None:
     """Unify two types, the storage format of the old one kept."""
+    if old is new or old == new:
+        return old
     if isinstance(old, TensorType) and isinstance(new, TensorType):
         return unify(old, TensorType(new.dtype, new.shape, old.format, old.groups))
     return unify(old, new)
@@ -448,10 +477,12 @@ def sources_of(node: Node) -> tuple[str, ...]:
 
 def origin_of(region: Sequence[Node], rule: str, phase: str) -> Origin:
     """Return the origin of what replaces a region: its sources in graph order, its rules and this one."""
-    sources = dict.fromkeys(name for node in region for name in sources_of(node))
-    rules = dict.fromkeys(name for node in region for name in node.origin.rules)
-    rules.pop(rule, None)
-    return Origin(tuple(sources), (*rules, rule), phase)
+    if len(region) == 1:
+        sources, rules = sources_of(region[0]), region[0].origin.rules
+    else:
+        sources = tuple(dict.fromkeys([name for node in region for name in sources_of(node)]))
+        rules = dict.fromkeys([name for node in region for name in node.origin.rules])
+    return Origin(sources, (*[name for name in rules if name != rule], rule), phase)
 
 
 def is_same_region(candidate: Candidate) -> bool:
@@ -459,8 +490,12 @@ def is_same_region(candidate: Candidate) -> bool:
     if candidate.forward or not candidate.replaced:
         return False
     new_maker = {value: node for node in candidate.nodes for value in node.writes()}
-    pairs = [(value, value) for value in candidate.replaced]
     site = candidate.site
+    for value in candidate.replaced:
+        one, two = site.producer(value), new_maker.get(value)
+        if one is not None and two is not None and one.op != two.op:
+            return False  # the common case, at no cost
+    pairs = [(value, value) for value in candidate.replaced]
     seen: set[tuple[int, int]] = set()
     while pairs:
         old, new = pairs.pop()

@@ -7,7 +7,7 @@ the rules do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gerules.engine.groups import TREE_LEVELS
@@ -29,7 +29,7 @@ _Climb = tuple[int, tuple[_Level, ...]]
 class State:
     """A node on the way up, by what is known of the way: its operator, and what may come above it."""
 
-    __slots__ = ("_by_inputs", "_climbs", "_needs", "above", "ranks")
+    __slots__ = ("_by_inputs", "_climbs", "_needs", "above", "outward", "ranks")
 
     def __init__(
         self,
@@ -47,6 +47,8 @@ class State:
             sorted({rank for rank, levels in climbs if not levels and op in plans[rank].root_ops})
         )
         """The rules that the node may be a root of."""
+        self.outward = tuple([rank for rank in self.ranks if plans[rank].looks_outward])
+        """Those for which it matters who reads the root."""
 
     def beyond(self, op: str, plans: Sequence[Plan]) -> State | None:
         """Return the state of a reader with this operator."""
@@ -99,9 +101,13 @@ class Ascent:
             self._first.clear()
 
     def roots(
-        self, node: Node, editor: GraphEditor, op_of: Mapping[int, str]
+        self, node: Node, editor: GraphEditor, op_of: Mapping[int, str], passed: Collection[int] = ()
     ) -> Iterator[tuple[Node, tuple[int, ...]]]:
-        """Yield nodes at and above one that changed, each with the rules that it may be a root of now."""
+        """Yield nodes at and above one that changed, each with the rules that it may be a root of now.
+
+        Args:
+            passed: Nodes that were climbed from already. With any, only the readers of `node` changed.
+        """
         state = self._first.get(node.op, _NEW)
         if state is _NEW:
             climbs = _closure(self._climbs.get(node.op, ()))
@@ -112,13 +118,22 @@ class Ascent:
         nodes, plans = editor.nodes, self._plans
         pending: list[tuple[Node, State]] = [(node, state)]
         seen: set[tuple[int, State]] = set()
+        first = state.outward if passed and len(node.outputs) == 1 else state.ranks_at(node, op_of)
+        if first:
+            yield node, first
+        is_first = True
         while pending:
             node, state = pending.pop()
-            ranks = state.ranks_at(node, op_of)
-            if ranks:
-                yield node, ranks
+            if is_first:
+                is_first = False
+            else:
+                ranks = state.ranks_at(node, op_of)
+                if ranks:
+                    yield node, ranks
             for value in node.outputs:
                 for reader in editor.readers(value) if value is not None else ():
+                    if reader in passed:
+                        continue
                     above = nodes[reader]
                     try:
                         further = state.above[above.op]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, cast
 
 from gerules.dsl import expr as dsl
@@ -31,7 +31,7 @@ from gerules.dsl.tree import RuleError
 from gerules.dsl.values import ChainView, Reject, Value, ValueView, as_int, as_items
 from gerules.engine.binding import UNBOUND, Kind, Match, Scope
 from gerules.engine.candidate import Candidate, Infer, Refused
-from gerules.engine.constants import attr_of_value, const_of_value, dtype_for_input, own_dtype
+from gerules.engine.constants import attr_of_value, dtype_for_input, own_dtype
 from gerules.engine.evaluation import MatchEvaluator, names_of_line
 from gerules.engine.regions import body_of_region
 from gerules.ir import Attr, DType, Node, Origin
@@ -52,25 +52,41 @@ MAX_LIST: Final = 1024
 """Values that a list has at most when a rewrite makes it, and so nodes that one `each` makes."""
 
 
-@dataclass(slots=True)
 class Builder:
     """Builds the candidate of one match."""
 
-    candidate: Candidate
-    rule: Rule
-    scope: Scope
-    match: Match
-    evaluator: MatchEvaluator
-    infer: Infer
-    origin: Origin
-    region: Sequence[Node]
-    """All matched nodes, in graph order; what `fn` puts into a body."""
-    made: dict[str, int | tuple[int, ...] | None] = field(
-        default_factory=dict[str, int | tuple[int, ...] | None]
+    __slots__ = (
+        "candidate",
+        "evaluator",
+        "infer",
+        "item",
+        "made",
+        "match",
+        "origin",
+        "region",
+        "rule",
+        "scope",
     )
-    """Names that build lines defined so far."""
-    item: int | None = None
-    """Inside `each`: which item of every list is meant."""
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        rule: Rule,
+        scope: Scope,
+        match: Match,
+        evaluator: MatchEvaluator,
+        infer: Infer,
+        origin: Origin,
+        region: Sequence[Node],
+    ) -> None:
+        self.candidate, self.rule, self.scope, self.match = candidate, rule, scope, match
+        self.evaluator, self.infer, self.origin = evaluator, infer, origin
+        self.region = region
+        """All matched nodes, in graph order; what `fn` puts into a body."""
+        self.made: dict[str, int | tuple[int, ...] | None] = {}
+        """Names that build lines defined so far."""
+        self.item: int | None = None
+        """Inside `each`: which item of every list is meant."""
 
     def run(self) -> None:
         """Build every line. Raises Refused when one cannot be built here."""
@@ -79,6 +95,19 @@ class Builder:
 
     # ------------------------------------------------------------ lines
     def _line(self, line: BuildLine) -> None:
+        first = line.targets[0]
+        if len(line.targets) == 1 and isinstance(first, Target):
+            value = self._output_for(first)
+            found = self._build(line.build, (value,))
+            result = found[0] if found else None
+            if first.name != ANY:
+                self.made[first.name] = result
+            if value is not None and result != value:
+                self._forward(value, result)
+        else:
+            self._line_of_many(line)
+
+    def _line_of_many(self, line: BuildLine) -> None:
         wanted: list[int | None] = []
         names: list[tuple[str, int]] = []
         rest: tuple[str, int] | None = None
@@ -153,8 +182,11 @@ class Builder:
         if new is None:
             raise Refused(f"{self._name(old)} would be replaced by nothing")
         new = candidate.forward.get(new, new)
-        is_made = any(new in node.outputs for node in candidate.nodes)
-        if editor.is_output(old) and not is_made and (editor.is_output(new) or editor.producer(new) is None):
+        if (
+            editor.is_output(old)
+            and (editor.is_output(new) or editor.producer(new) is None)
+            and not any(new in node.outputs for node in candidate.nodes)
+        ):
             # The name and the place of a graph output stay, so something has to produce it.
             if all(node.op == "Identity" for node in candidate.removed.values()):
                 raise Refused("a graph output has to be produced by a node")
@@ -214,6 +246,8 @@ class Builder:
         return found.op
 
     def _outputs(self, wanted: Sequence[int | None]) -> list[int | None]:
+        if None not in wanted:
+            return list(wanted)
         base = f"{self._base_name()}/{self.rule.name.name}"
         return [self.candidate.fresh_value(base) if value is None else value for value in wanted]
 
@@ -347,12 +381,15 @@ class Builder:
 
     def _settle(self, operands: Sequence[Operand], schema: OpSchema | None, op: str) -> list[int | None]:
         """Turn numbers among the operands into constants of the right element type."""
+        inputs: list[int | None] = [operand for operand in operands if not isinstance(operand, Number)]
+        if len(inputs) == len(operands):
+            return inputs
+        inputs.clear()
         types = {
             place: type
             for place, operand in enumerate(operands)
             if not isinstance(operand, Number) and (type := self.candidate.type_of(operand)) is not None
         }
-        inputs: list[int | None] = []
         for place, operand in enumerate(operands):
             if isinstance(operand, Number):
                 dtype = dtype_for_input(schema, place, types, own_dtype(operand.value))
@@ -364,7 +401,7 @@ class Builder:
         return inputs
 
     def _const(self, operand: Number, dtype: DType | None) -> int:
-        const = const_of_value(operand.value, dtype, operand.what)
+        const = self.evaluator.folds.const(operand.value, dtype, operand.what)
         return self.candidate.fresh_const(const, f"{self._base_name()}/{operand.what}")
 
     # ------------------------------------------------------------ attributes
@@ -374,7 +411,7 @@ class Builder:
         """Return the attributes; a keyword that is an input at this version goes to `operands`."""
         site = self.candidate.site
         attrs: dict[str, Attr] = {}
-        given = {name.name for name, _ in call.attrs}
+        given = {name.name for name, _ in call.attrs} if call.rests else frozenset[str]()
         for rest in call.rests:
             found = self.match.slots[self.scope.slots[rest.name]]
             if isinstance(found, Mapping):
@@ -425,18 +462,19 @@ class Builder:
         """Refuse an operator that does not exist here, or does not take these operands."""
         if schema is None or schema.is_deprecated:
             raise Refused(f"{op} does not exist at this version")
+        site = self.candidate.site
+        signature = site.schemas.signature(op, site.version_of(op))
         n_inputs = len(inputs)
         while n_inputs and inputs[n_inputs - 1] is None:
             n_inputs -= 1
-        most = schema.max_inputs
-        if n_inputs < schema.min_inputs or (most is not None and n_inputs > most):
+        if signature is None or not signature.takes(n_inputs):
             raise Refused(f"{op} does not take {n_inputs} inputs at this version")
         for place, value in enumerate(inputs):
-            param = schema.inputs[min(place, len(schema.inputs) - 1)] if schema.inputs else None
-            dtype = getattr(self.candidate.type_of(value), "dtype", DType.UNKNOWN)
-            if param is None or param.dtypes is None or dtype is DType.UNKNOWN or value is None:
+            if value is None or not schema.inputs:
                 continue
-            if dtype not in param.dtypes:
+            param = signature.param(place)
+            dtype = getattr(self.candidate.type_of(value), "dtype", DType.UNKNOWN)
+            if param.dtypes is not None and dtype is not DType.UNKNOWN and dtype not in param.dtypes:
                 raise Refused(f"{op} does not take {dtype} for {param.name}")
 
     # ------------------------------------------------------------ functions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from gerules.engine.site import Site
@@ -47,32 +46,34 @@ class Refused(Exception):  # noqa: N818 - an outcome, not a fault
         self.reason = reason
 
 
-@dataclass(slots=True)
 class Candidate:
     """What would come into the graph, what would leave it, and which values change their producer.
 
     A new node may produce the id of a value that is replaced.
     """
 
-    site: Site
-    removed: dict[int, Node]
-    replaced: tuple[int, ...]
-    nodes: list[Node] = field(default_factory=list[Node])
-    values: dict[int, Value] = field(default_factory=dict[int, Value])
-    consts: dict[int, Const] = field(default_factory=dict[int, Const])
-    forward: dict[int, int] = field(default_factory=dict[int, int])
-    types: dict[int, ValueType] = field(default_factory=dict[int, ValueType])
-    """Types found for what the new nodes produce."""
+    __slots__ = ("consts", "forward", "nodes", "removed", "replaced", "site", "types", "values")
+
+    def __init__(self, site: Site, removed: dict[int, Node], replaced: tuple[int, ...]) -> None:
+        self.site = site
+        self.removed = removed
+        self.replaced = replaced
+        self.nodes: list[Node] = []
+        self.values: dict[int, Value] = {}
+        self.consts: dict[int, Const] = {}
+        self.forward: dict[int, int] = {}
+        self.types: dict[int, ValueType] = {}
+        """Types found for what the new nodes produce."""
 
     def type_of(self, value: int | None) -> ValueType | None:
         """Return the type of a new or an old value; None for an absent one."""
         if value is None:
             return None
-        if value in self.types:
-            return self.types[value]
-        if value in self.values:
-            return self.values[value].type
-        return self.site.values[value].type
+        found = self.types.get(value)
+        if found is not None:
+            return found
+        record = self.values.get(value)
+        return (self.site.values[value] if record is None else record).type
 
     def const_of(self, value: int | None) -> Const | None:
         """Return the constant that a new or an old value is."""
@@ -94,8 +95,9 @@ class Candidate:
 
     def add(self, node: Node, infer: Infer) -> None:
         """Add a node after those it reads, and find the types of what it produces."""
-        inputs = [self.type_of(value) for value in node.inputs]
-        types = infer(node, inputs, [self.const_of(value) for value in node.inputs])
+        type_of, const_of = self.type_of, self.const_of
+        inputs = [type_of(value) for value in node.inputs]
+        types = infer(node, inputs, [const_of(value) for value in node.inputs])
         for value, type in zip(node.outputs, types, strict=False):
             if value is not None:
                 self.types[value] = type

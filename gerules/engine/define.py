@@ -30,7 +30,7 @@ from gerules.ir import (
     Value as GraphValue,
 )
 from gerules.ops import Schemas
-from gerules.ops.inference import Extra
+from gerules.ops.inference import Extra, TypeMemory
 from gerules.ops.inference import infer as infer_types
 
 _DEEPEST_DEFINE: Final = 32
@@ -43,12 +43,13 @@ _MOST_CACHED: Final = 20_000
 def make_infer(schemas: Schemas, opsets: Mapping[str, int], extra: Extra | None = None) -> Infer:
     """Return inference for new nodes at these versions: gerules' own, `extra` for what it does not know."""
     latest = schemas.latest_opset
+    memory = TypeMemory()
 
     def infer(
         node: Node, inputs: Sequence[ValueType | None], consts: Sequence[Const | None]
     ) -> Sequence[ValueType]:
-        domain = node.op.rpartition("::")[0]
-        return infer_types(node, inputs, consts, schemas, opsets.get(domain, latest), extra=extra)
+        opset = opsets.get(node.op.rpartition("::")[0], latest)
+        return infer_types(node, inputs, consts, schemas, opset, extra=extra, memory=memory)
 
     return infer
 

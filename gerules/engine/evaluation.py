@@ -14,6 +14,7 @@ from gerules.dsl.expressions import Expr, Ref, walk
 from gerules.dsl.syntax import Condition, PatternDef
 from gerules.dsl.values import ChainView, DeviceRef, OpView, SymbolicDim, Value, ValueView
 from gerules.engine.binding import UNBOUND, Kind, Match, Path, Scope
+from gerules.engine.folding import FoldMemory
 from gerules.engine.keywords import value_of_attr
 from gerules.engine.site import Site
 from gerules.ir import Attr, Dim, DType, Node
@@ -130,6 +131,7 @@ class MatchEvaluator:
         self.site = site
         given = context.scope
         questions = Questions(site, context.tags)
+        self.folds = FoldMemory()
         self.base = dsl.Scope(given.names, given.params, given.opsets, questions, given.functions)
 
     def value(self, expr: Expr, scope: Scope) -> Callable[[Match], Value]:

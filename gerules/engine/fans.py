@@ -7,11 +7,15 @@ readers costs eight times one with 100.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from typing import Final
 
 from gerules.ir import GraphEditor, Node
 
 _Row = list[tuple[float, int]]
+
+_MOST_DEAD: Final = 32
+"""A walk that passes more nodes which are gone takes them out of the row."""
 
 
 class Fans:
@@ -56,20 +60,25 @@ class Fans:
         for node_id in self._walk(row, around, n_after, 0, nodes):
             yield nodes[node_id]
 
-    def _walk(self, row: _Row, around: int, n_after: int, n_before: int, alive: object) -> list[int]:
+    def _walk(
+        self, row: _Row, around: int, n_after: int, n_before: int, alive: Container[int]
+    ) -> list[int]:
         key = self._editor.order_key(around)
         found: list[int] = []
-        place = bisect_right(row, (key, around))
-        while place < len(row) and len(found) < n_after:
-            if row[place][1] in alive:  # type: ignore[operator]
-                found.append(row[place][1])
-            place += 1
+        end = bisect_right(row, (key, around))
+        while end < len(row) and len(found) < n_after:
+            if row[end][1] in alive:
+                found.append(row[end][1])
+            end += 1
         n_wanted = len(found) + n_before
-        place = bisect_left(row, (key, around)) - 1
-        while place >= 0 and len(found) < n_wanted:
-            if row[place][1] in alive:  # type: ignore[operator]
-                found.append(row[place][1])
-            place -= 1
+        start = bisect_left(row, (key, around))
+        while start > 0 and len(found) < n_wanted:
+            start -= 1
+            if row[start][1] in alive:
+                found.append(row[start][1])
+        if end - start > 2 * len(found) + _MOST_DEAD:
+            # Nobody passes the same dead entries again and again.
+            row[start:end] = [entry for entry in row[start:end] if entry[1] in alive]
         return found
 
     def _sorted(self, node_ids: Iterable[int]) -> _Row:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gerules.dsl.expressions import BoolOp, CallExpr, Compare, Expr, Literal, ParamRef, Ref
+from gerules.dsl.expressions import BoolOp, CallExpr, Compare, Expr, Literal, ParamRef, Ref, walk
+from gerules.dsl.functions import FUNCTIONS
 from gerules.dsl.syntax import (
     ANY,
+    Alternatives,
     CallPattern,
+    ChainOp,
     Condition,
     MatchLine,
+    PlainOp,
     RestTargets,
     Rule,
     Target,
@@ -55,6 +59,8 @@ class Plan:
     """Operators of further roots, or of the members of a group."""
     shared_names: frozenset[str]
     """Names declared `shared`: their values may have other readers."""
+    looks_outward: bool
+    """Whether it can matter for a match who reads what the root makes."""
 
 
 def plan_rule(rule: Rule, vocabulary: Vocabulary) -> Plan:
@@ -97,11 +103,41 @@ def plan_rule(rule: Rule, vocabulary: Vocabulary) -> Plan:
             tuple(graph.positions(roots[0].pattern)),
             other_ops,
             shared,
+            bool(shared) or is_group or len(roots) > 1 or _looks_outward(rule, graph, vocabulary),
         )
     except RecursionError:
         raise RuleError(
             table.PATTERN_TOO_LARGE, span=rule.name.span, limit="the nesting Python allows"
         ) from None
+
+
+def _looks_outward(rule: Rule, graph: PatternGraph, vocabulary: Vocabulary) -> bool:
+    """Whether a rule with one root has a chain, or an expression that asks about the graph around."""
+    patterns = [inner for line in graph.lines for inner in patterns_in(line.pattern)]
+    exprs = [step.test if isinstance(step, Condition) else step.value for step in rule.steps]
+    exprs += [gate.test for gate in rule.gates] + [line.value for line in rule.annotations]
+    calls = [inner.op for inner in patterns if isinstance(inner, CallPattern)]
+    if any(isinstance(op, PlainOp) and op.name in vocabulary.patterns for op in calls):
+        # Sub-patterns use each other; all of them are looked at.
+        for clause in (clause for clauses in vocabulary.patterns.values() for clause in clauses):
+            exprs += [guard.test for guard in clause.guards]
+            patterns += [
+                inner
+                for line in PatternGraph(clause.match, vocabulary).lines
+                for inner in patterns_in(line.pattern)
+            ]
+    for inner in patterns:
+        if isinstance(inner, CallPattern) and isinstance(inner.op, ChainOp):
+            return True
+        if isinstance(inner, Alternatives):
+            exprs += [binding.value for choice in inner.choices for binding in choice.bindings]
+    functions = [
+        FUNCTIONS.get(part.callee.name) if isinstance(part.callee, Ref) else None
+        for expr in exprs
+        for part in walk(expr)
+        if isinstance(part, CallExpr)
+    ]
+    return any(function is None or function.needs_graph for function in functions)
 
 
 class Program:

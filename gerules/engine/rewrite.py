@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Literal
 
 from gerules.dsl.syntax import Rule
+from gerules.dsl.values import quiet_arithmetic
 from gerules.engine.candidate import CostOf, Infer
 from gerules.engine.evaluation import RuleContext
 from gerules.engine.ranking import RulePlans, plan_rules
@@ -76,7 +77,7 @@ def rewrite(
     limit = fuel if fuel is not None else max(_LEAST_FUEL, _FUEL_PER_NODE * len(graph.nodes))
     options = Options(phase, order == "outputs_first", once, max_rounds)
     session = Session(plans, schemas, infer, cost, options, limit, witness, allow)
-    with paused_collector():
+    with paused_collector(), quiet_arithmetic():
         after = run_graph(session, graph)
     session.trace.took_us = (perf_counter() - started) * 1e6
     return after, session.trace

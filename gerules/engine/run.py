@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
@@ -314,7 +314,7 @@ class _Run:
     # ------------------------------------------------------------ after a match
     def _accept(self, rank: int, m: Match) -> bool:
         active, options = self.active[rank], self.session.options
-        number = max((self.round.get(node.id, 0) for node in m.nodes), default=0)
+        number = max([self.round.get(node.id, 0) for node in m.nodes], default=0) if self.round else 0
         if options.is_once and number and rank < self.session.plans.n_run:
             return self._refuse(active, m, "the phase tries each place once")
         if options.max_rounds is not None and number >= options.max_rounds:
@@ -381,36 +381,35 @@ class _Run:
         for node in change.added:
             index.declare(node)
         fresh = {node.id for node in change.added}
-        for value in {*change.replaced, *(value for node in change.added for value in node.writes())}:
-            for reader in editor.readers(value):
-                moved.setdefault(reader, []).append(value)
+        for node in change.added:
+            for value in node.writes():
+                for reader in editor.readers(value):
+                    moved.setdefault(reader, []).append(value)
+        for node_id in change.moved:
+            if node_id in editor.nodes:
+                moved[node_id] = list(editor.nodes[node_id].reads())
         around: list[Node] = []
+        beside: list[Node] = []
         for node_id in self.touched:
             node = editor.nodes.get(node_id)
             if node is None:
                 continue
-            if node_id in moved and node_id not in fresh:
-                values: Sequence[int | None] = moved[node_id]
-            elif (
-                node_id in fresh
-                or all(editor.has_few_uses(value, _MOST_INNER_READERS) for value in node.writes())
-                or self._reads_new(node)
-            ):
-                values = node.inputs
-            else:
-                continue
-            index.add(node, values)
-            fans.add(node, values)
-            around.append(node)
+            values = node.inputs if node_id in fresh else moved.get(node_id)
+            if values is not None:
+                index.add(node, values)
+                fans.add(node, values)
+                around.append(node)
+            elif all(editor.has_few_uses(value, _MOST_INNER_READERS) for value in node.writes()):
+                beside.append(node)
         if index.woken:
             self._wake()
         for node in around:
-            self._queue_around(node)
-
-    def _reads_new(self, node: Node) -> bool:
-        """Whether a touched node has got an input it did not have when the graph was read."""
-        old = self.graph.nodes.get(node.id)
-        return old is None or old.inputs != node.inputs
+            self._queue_around(node, ())
+        if beside:
+            # Whoever reads what has changed was around: the climb from there went to the same roots.
+            passed = {node.id for node in around}
+            for node in beside:
+                self._queue_around(node, passed)
 
     def _wake(self) -> None:
         woken = dict.fromkeys(self.index.woken)
@@ -418,9 +417,12 @@ class _Run:
         for rank in woken:
             self._activate(rank)
 
-    def _queue_around(self, node: Node) -> None:
-        editor, op_of = self.editor, self.index.op_of
-        for root, ranks in self.ascent.roots(node, editor, op_of):
+    def _queue_around(self, node: Node, passed: Collection[int]) -> None:
+        """Queue the places that a node may be part of, but not by way of nodes in `passed`.
+
+        With any of those, only the readers of the node have changed.
+        """
+        for root, ranks in self.ascent.roots(node, self.editor, self.index.op_of, passed):
             for rank in ranks:
                 self._queue(rank, root)
         siblings = self.siblings.get(node.op)

@@ -173,7 +173,9 @@ class GraphEditor:
             self._link(node, low + step * place)
 
     # ------------------------------------------------------------ changes
-    def substitute(self, remove: Iterable[int], nodes: Sequence[Node], forward: Mapping[int, int]) -> None:
+    def substitute(
+        self, remove: Iterable[int], nodes: Sequence[Node], forward: Mapping[int, int]
+    ) -> Sequence[int]:
         """Replace a region in one step: remove nodes, insert others in their place, forward values.
 
         A new node may produce a value that a removed node produced: the value keeps its id, its name
@@ -185,6 +187,9 @@ class GraphEditor:
                 depend on what they replace.
             forward: Old value to the value that replaces it.
 
+        Returns:
+            The nodes that read another value now.
+
         Raises:
             CycleError: When some new input depends on a replaced value. Nothing is changed then.
             ValueError: When nothing is replaced, or a graph output cannot be forwarded (see
@@ -194,13 +199,17 @@ class GraphEditor:
         """
         nodes_of = self.nodes
         gone = {node: nodes_of[node] for node in remove}
-        made = {value for node in nodes for value in node.writes()}
-        reads = {value for node in nodes for value in node.reads() if value not in made}
-        reads.update(value for value in forward.values() if value not in made)
+        made: set[int] = set()
+        reads = set(forward.values())
+        for node in nodes:
+            made.update(node.writes())
+            reads.update(node.reads())
+        reads -= made
         roots = [
             node
             for node, record in gone.items()
-            if any(value in made or value in forward for value in record.writes())
+            for value in record.outputs
+            if value in made or value in forward
         ]
         if not roots:
             raise ValueError("a substitution replaces nothing")
@@ -212,33 +221,38 @@ class GraphEditor:
         if low >= key[first]:
             self._hoist(reads, first, gone)
             low = self._last_place(reads)
-        if (key[first] - low) / (len(nodes) + 1) < _SMALLEST_GAP:
+        if nodes and (key[first] - low) / (len(nodes) + 1) < _SMALLEST_GAP:
             self._renumber()
             key = self._key
             low = self._last_place(reads)
         high = key[first]
         for node in gone:
             self._unlink(node)
+        moved: list[int] = []
         if nodes:
             step = (high - low) / len(nodes)
             for place, node in enumerate(nodes, 1):
                 self._link(node, high if place == len(nodes) else low + step * place)
         for old, new in forward.items():
-            self.replace_reads(old, new)
+            moved += self.replace_reads(old, new)
         for value in reads:
             self._touch_around(value)
+        return moved
 
-    def replace_reads(self, old: int, new: int) -> None:
+    def replace_reads(self, old: int, new: int) -> Collection[int]:
         """Let every reader of `old` (graph outputs and captures included) read `new` instead.
 
         A graph output keeps its name: when `old` is one, `new` must be produced by a node and be no
         output, and takes over `old`'s name.
 
+        Returns:
+            The nodes that read `old` before.
+
         Raises:
             ValueError: When `old` is a graph output and `new` cannot take its place.
         """
         if old == new:
-            return
+            return ()
         self._check_forward(old, new, ())
         if old in self._output_count:
             self.outputs = tuple(new if value == old else value for value in self.outputs)
@@ -261,6 +275,7 @@ class GraphEditor:
                 taken_by[reader] = taken_by.get(reader, 0) + count
                 self._touch(reader)
         self._touch_around(new)
+        return moved or ()
 
     def replace_node(self, node: Node) -> None:
         """Put a changed record in the place of the node with the same id.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -157,14 +157,14 @@ class Node:
             return chain((value for value in inputs if value is not None), self.captured())
         if None in inputs:
             return (value for value in inputs if value is not None)
-        return iter(cast("tuple[int, ...]", inputs))
+        return iter(inputs)  # pyright: ignore[reportReturnType] (none of them is None)
 
     def writes(self) -> Iterator[int]:
         """Return every value the node produces."""
         outputs = self.outputs
         if None in outputs:
             return (value for value in outputs if value is not None)
-        return iter(cast("tuple[int, ...]", outputs))
+        return iter(outputs)  # pyright: ignore[reportReturnType] (none of them is None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -45,7 +45,17 @@ class Call:
     schema tells them.
     """
 
-    __slots__ = ("attrs", "consts", "dtypes", "inputs", "n_outputs", "op", "opset", "vectors")
+    __slots__ = (
+        "_consts",
+        "attrs",
+        "dtypes",
+        "inputs",
+        "is_by_contents",
+        "n_outputs",
+        "op",
+        "opset",
+        "vectors",
+    )
 
     def __init__(
         self,
@@ -62,12 +72,20 @@ class Call:
         self.opset = opset
         self.attrs = attrs
         self.inputs = inputs
-        self.consts = consts
+        self._consts = consts
+        self.is_by_contents = False
+        """Whether anyone has asked for `consts`."""
         self.vectors = vectors
         self.n_outputs = n_outputs
         self.dtypes = dtypes
 
     # ------------------------------------------------------------ inputs
+    @property
+    def consts(self) -> Sequence[Const | None]:
+        """The inputs that are known at compile time."""
+        self.is_by_contents = True
+        return self._consts
+
     def has(self, index: int) -> bool:
         """Whether the input is given."""
         return index < len(self.inputs) and self.inputs[index] is not None

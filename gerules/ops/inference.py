@@ -77,7 +77,8 @@ def infer(
     vectors: Sequence[Vector | None] = (),
     bodies: Mapping[str, Body] | None = None,
     extra: Extra | None = None,
-) -> list[ValueType]:
+    memory: TypeMemory | None = None,
+) -> Sequence[ValueType]:
     """Return the types of a node's outputs; what cannot be told is unknown.
 
     Storage formats are not looked at, results are in plain layout.
@@ -91,17 +92,69 @@ def infer(
         vectors: What is known of the entries of each input, beyond `consts`.
         bodies: Bodies with inferred types, in place of the node's own.
         extra: Asked for operators that have no rule here.
+        memory: What was found before, with the same `schemas`, `opset` of each domain, and `extra`.
 
     Raises:
         ShapeError: E30002 to E30008 when the node cannot be applied to these inputs.
     """
+    key: _Key | None = None
+    if memory is not None and not node.bodies and not bodies and not vectors:
+        key = memory.key(node, inputs)
+        known = memory.get(key, consts)
+        if known is not None:
+            return known
+    signature = schemas.signature(node.op, opset)
     try:
-        found, _ = infer_with_vector(
-            node, inputs, consts, schemas, opset, vectors=vectors, bodies=bodies, extra=extra
-        )
+        call = _call(node, inputs, consts, vectors, signature, opset)
+        found = _types(node, call, schemas, signature, bodies, extra)
     except Misfit as fault:
         raise ShapeError([diagnose(fault, node, inputs, opset)]) from None
+    if memory is not None and key is not None:
+        memory.keep(key, consts if call.is_by_contents else None, tuple(found))
     return found
+
+
+_Key = tuple[object, ...]
+_MOST_KEPT: Final = 10_000
+_BY_CONTENTS: Final[tuple[ValueType, ...]] = (UNKNOWN,)
+"""Stands for types that depend on what the inputs hold (by identity)."""
+
+
+class TypeMemory:
+    """Types found before, by operator, attributes and input types; by constants where those were asked for.
+
+    New nodes of a model are alike: the same operator, applied to the same types, again and again.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[_Key, tuple[ValueType, ...]] = {}
+
+    def key(self, node: Node, inputs: Sequence[ValueType | None]) -> _Key:
+        """Return all that types depend on apart from the contents of inputs."""
+        attrs = [(name, _kind_of(value), value) for name, value in node.attrs.items()] if node.attrs else ()
+        return node.op, len(node.outputs), tuple(inputs), tuple(attrs)
+
+    def get(self, key: _Key, consts: Sequence[Const | None]) -> tuple[ValueType, ...] | None:
+        """Return the types, None when they were not found before."""
+        known = self._known.get(key)
+        return self._known.get((key, tuple(consts))) if known is _BY_CONTENTS else known
+
+    def keep(self, key: _Key, consts: Sequence[Const | None] | None, types: tuple[ValueType, ...]) -> None:
+        """Remember types; with `consts`, only for these."""
+        if len(self._known) >= _MOST_KEPT:
+            self._known.clear()
+        if consts is None:
+            self._known[key] = types
+        else:
+            self._known[key] = _BY_CONTENTS
+            self._known[key, tuple(consts)] = types
+
+
+def _kind_of(value: Attr) -> object:
+    """Equal numbers may be of different kinds, and not all kinds are accepted."""
+    return tuple([type(item) for item in value]) if isinstance(value, tuple) else type(value)
 
 
 def infer_with_vector(
@@ -120,8 +173,27 @@ def infer_with_vector(
     Raises:
         Misfit: When the node cannot be applied; the caller knows the node.
     """
+    signature = schemas.signature(node.op, opset)
+    call = _call(node, inputs, consts, vectors, signature, opset)
+    found = _types(node, call, schemas, signature, bodies, extra)
+    vector_rule = VECTOR_RULES.get(node.op)
+    return found, vectors_of(vector_rule, call, found) if vector_rule is not None and found else None
+
+
+def _call(
+    node: Node,
+    inputs: Sequence[ValueType | None],
+    consts: Sequence[Const | None],
+    vectors: Sequence[Vector | None],
+    signature: Signature | None,
+    opset: int,
+) -> Call:
+    """Return the application of an operator, checked against its schema.
+
+    Raises:
+        Misfit: When it does not go with that.
+    """
     op, n_outputs = node.op, len(node.outputs)
-    signature = schemas.signature(op, opset)
     dtypes: Sequence[DType] = ()
     if signature is not None:
         dtypes = _checked_dtypes(signature, inputs, n_outputs, opset)
@@ -132,20 +204,30 @@ def infer_with_vector(
         dtypes = (inputs[0].dtype,) * max(n_outputs, 1)
     if not dtypes:
         dtypes = (DType.UNKNOWN,)
-    call = Call(op, opset, node.attrs, inputs, consts, vectors, n_outputs, dtypes)
-    rule = RULES.get(op)
-    if rule is not None and not schemas.is_defined(op):
+    return Call(op, opset, node.attrs, inputs, consts, vectors, n_outputs, dtypes)
+
+
+def _types(
+    node: Node,
+    call: Call,
+    schemas: Schemas,
+    signature: Signature | None,
+    bodies: Mapping[str, Body] | None,
+    extra: Extra | None,
+) -> list[ValueType]:
+    rule = RULES.get(node.op)
+    if rule is not None and not schemas.is_defined(node.op):
         found = list(rule(call))
     else:
         found = _without_rule(
             node, call, schemas, signature, node.bodies if bodies is None else bodies, extra
         )
+    n_outputs = call.n_outputs
     if len(found) != n_outputs:
         del found[n_outputs:]
-        found += [_of_dtype(dtypes, place) for place in range(len(found), n_outputs)]
+        found += [_of_dtype(call.dtypes, place) for place in range(len(found), n_outputs)]
     _check_dims(found)
-    vector_rule = VECTOR_RULES.get(op)
-    return found, vectors_of(vector_rule, call, found) if vector_rule is not None and found else None
+    return found
 
 
 def _of_dtype(dtypes: Sequence[DType], place: int) -> TensorType:
@@ -185,7 +267,7 @@ def _checked_dtypes(
     """
     schema = signature.schema
     n = len(inputs)
-    if n < signature.min_inputs or (signature.max_inputs is not None and n > signature.max_inputs):
+    if not signature.takes(n):
         raise _wrong_count(signature, n, opset)
     bound: dict[str, DType] = {}
     for index, type in enumerate(inputs):

@@ -81,6 +81,10 @@ class Signature:
     max_inputs: int | None
     required_attrs: frozenset[str]
 
+    def takes(self, n_inputs: int) -> bool:
+        """Whether a node may have so many inputs."""
+        return n_inputs >= self.min_inputs and (self.max_inputs is None or n_inputs <= self.max_inputs)
+
     def param(self, index: int) -> Param:
         """Return what the input at `index` is; the last one again for variadic inputs."""
         inputs = self.schema.inputs
