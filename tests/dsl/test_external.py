@@ -263,7 +263,9 @@ def test_an_extern_line_says_what_python_says(
 def test_a_missing_function_names_what_to_import() -> None:
     with pytest.raises(RuleError) as caught:
         load('extern predicate even(n: int) from "my.numbers"\n', FunctionTable())
-    assert caught.value.diagnostics[0].hint == "import my.numbers before the rules are loaded"
+    assert caught.value.diagnostics[0].hint == (
+        "import my.numbers before the rules are loaded, or give its file beside them as rules"
+    )
     with pytest.raises(RuleError) as caught:
         load("extern function even(n: int) -> int\n", FunctionTable())
     assert "@gerules.function" in caught.value.diagnostics[0].hint
