@@ -1,6 +1,8 @@
 """The README keeps its word: its files are written, its commands are run, and what they print is what it
 shows.
 
+A command that ends with another exit code than 0 stands in a block ` ```console exit-3 `.
+
 `GERULES_README_UPDATE=1 pytest tests/docs/test_readme.py` writes the output of today into the page.
 """
 
@@ -18,6 +20,7 @@ import pytest
 README = Path(__file__).parents[2] / "README.md"
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.M | re.S)
 TIME = re.compile(r"\d+(?:\.\d+)? (?:us|ms|s)\b")
+LONG_NUMBER = re.compile(r"\b\d+\.\d{5,}(?:e[+-]\d+)?\b")
 N_SHELL_BLOCKS = 2
 """The main command and the tests: CI runs both as they stand."""
 
@@ -29,7 +32,7 @@ def test_readme_shows_what_happens(tmp_path: Path) -> None:
 
     def run_block(match: re.Match[str]) -> str:
         language, name, body = match.groups()
-        if name:
+        if name and language != "console":
             (tmp_path / name).write_text(body, encoding="utf-8")
         if language == "python":
             subprocess.run([sys.executable, "-c", body], cwd=tmp_path, check=True, capture_output=True)
@@ -37,8 +40,9 @@ def test_readme_shows_what_happens(tmp_path: Path) -> None:
             return match.group(0)
         shown.append(body)
         commands = [line[2:] for line in body.splitlines() if line.startswith("$ ")]
-        happened.append("".join(f"$ {command}\n{run(command, tmp_path)}" for command in commands))
-        return f"```console\n{happened[-1]}```"
+        exit_code = int(name.removeprefix("exit-")) if name else 0
+        happened.append("".join(f"$ {command}\n{run(command, tmp_path, exit_code)}" for command in commands))
+        return f"```{' '.join(('console', name)) if name else 'console'}\n{happened[-1]}```"
 
     updated = BLOCK.sub(run_block, text)
     assert shown, "the tour has commands"
@@ -64,7 +68,7 @@ def test_links_lead_somewhere(target: str) -> None:
     assert (README.parent / target).exists()
 
 
-def run(command: str, folder: Path) -> str:
+def run(command: str, folder: Path, exit_code: int = 0) -> str:
     """Run one command of the tour; what it prints, standard output first."""
     program, *arguments = shlex.split(command)
     assert program == "gerules"
@@ -73,11 +77,12 @@ def run(command: str, folder: Path) -> str:
         [sys.executable, "-m", "gerules.cli", *arguments],
         cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == exit_code, done.stderr
     return "".join(line.rstrip() + "\n" for line in (done.stdout + done.stderr).strip().splitlines())
 
 
 def settle(text: str) -> str:
-    """Forget what differs from run to run: times, and the widths of columns and rules that follow them."""
+    """Forget what differs from run to run: times, the last digits of numbers, and the widths of columns."""
     text = TIME.sub("T", text)
+    text = LONG_NUMBER.sub(lambda match: f"{float(match[0]):.3g}", text)
     return re.sub(r"[ ─]+", " ", text).strip()
