@@ -141,6 +141,8 @@ class TestGraph:
             return np.asarray(drawn).astype(dtype.numpy)
         smallest, largest = dtype_limits(dtype)
         least, most = max(-2.0 if low is None else low, smallest), min(2.0 if high is None else high, largest)
+        if least > most:
+            raise Unbuildable(f"no {dtype} is in {low:g} .. {high:g}")
         if not math.isfinite(most - least):
             raise Unbuildable(f"{least:g} .. {most:g} is too wide to draw from")
         return np.asarray(self._random.uniform(least, most, shape)).astype(dtype.numpy)

@@ -76,7 +76,8 @@ _Edit = tuple[str, object, str]
 class Mutant:
     """A rule with one edit; `span` is what was edited, `edit` says how.
 
-    `is_equivalent`: it is proven that no graph tells it from the rule.
+    `is_equivalent`: it is proven that no graph tells it from the rule. `widened` is what it no longer asks of
+    the type of an input: the name of the input, and "dtype", "shape" or the place of a dimension.
     """
 
     rule: Rule
@@ -84,6 +85,7 @@ class Mutant:
     span: Span
     edit: str
     is_equivalent: bool = False
+    widened: tuple[str, str | int] | None = None
 
     def __str__(self) -> str:
         return f"{self.span}: {self.rule.name}: {self.kind}: {self.edit}"
@@ -109,7 +111,8 @@ def _all(rule: Rule, setting: Setting) -> Iterator[Mutant]:
                 mutant = cast("Rule", put(new))
                 is_same = kind == "default" or (kind == "const dropped" and _needs_elements(rule, node))
                 kind = "attribute" if kind == "default" else kind
-                yield Mutant(mutant, kind, node.span, edit, is_same)
+                widened = _widened(rule, node, new) if kind == "type widened" else None
+                yield Mutant(mutant, kind, node.span, edit, is_same, widened)
     yield from _shared(rule)
 
 
@@ -277,6 +280,24 @@ def _is_default(op: PlainOp | MatchedOp, name: str, value: Expr, setting: Settin
 
 _ELEMENTS: Final = frozenset({"arrays", "numbers"})
 """Subjects of functions that read the elements of what they are given."""
+
+
+def _widened(rule: Rule, node: Syntax, new: object) -> tuple[str, str | int] | None:
+    """Return which input a widened type belongs to, and what part of it was widened."""
+    names = [
+        pattern.name
+        for line in match_lines(rule.match)
+        for pattern in patterns_in(line.pattern)
+        if isinstance(pattern, ValuePattern) and pattern.type is node
+    ]
+    if not names or not isinstance(node, TypePattern) or not isinstance(new, TypePattern):
+        return None
+    if new.dims is None and node.dims is not None:
+        return names[0], "shape"
+    if new.dims != node.dims:
+        pairs = zip(node.dims or (), new.dims or (), strict=True)
+        return names[0], next(at for at, (one, two) in enumerate(pairs) if one != two)
+    return names[0], "dtype"
 
 
 def _needs_elements(rule: Rule, node: Syntax) -> bool:

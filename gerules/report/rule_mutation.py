@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import perf_counter
@@ -15,9 +15,10 @@ from gerules.dsl.check_expr import names_of
 from gerules.dsl.check_ops import Operators
 from gerules.dsl.check_rule import RuleChecker
 from gerules.dsl.functions import FUNCTIONS
-from gerules.dsl.syntax import Rule, RuleTest
+from gerules.dsl.syntax import DimSize, GivenValue, Rule, RuleTest
 from gerules.errors import Faults, GerulesError
 from gerules.report.rule_bench import Bench, Place, Trial, compare, seed_of
+from gerules.report.rule_edits import dims_of, with_dims, with_dtype, with_item
 from gerules.report.rule_graphs import Instance, instances
 from gerules.report.rule_inputs import Array, Unbuildable
 from gerules.report.rule_judge import has_odd_scale
@@ -25,7 +26,7 @@ from gerules.report.rule_mutants import KINDS, Mutant, mutants
 from gerules.report.rule_search import is_small
 from gerules.report.rule_shrink import shrink
 from gerules.report.rule_test_text import test_text
-from gerules.report.rule_variations import Variations
+from gerules.report.rule_variations import DTYPES, Variations
 
 _FIRST: Final = 6
 """Graphs of each test that every mutant is tried on; those that survive are tried on all of them."""
@@ -169,6 +170,8 @@ def _mutate(
             count.checked += 1
         elif _is_caught(bench, mutant.rule, cases):
             count.tested += 1
+        elif mutant.widened is not None and _is_forced(rule, cases, *mutant.widened):
+            count.equivalent += 1
         else:
             count.survived += 1
             remedy = Remedy(bench, rule, mutant.rule, seed).find(generated) if generated else None
@@ -181,6 +184,52 @@ def _is_caught(bench: Bench, mutant: Rule, cases: Sequence[Case]) -> bool:
     return any(case.notices(bench, mutant, _FIRST, trials) for case in cases) or any(
         case.notices(bench, mutant, _ALL, trials) for case in cases if len(case.graphs) > _FIRST
     )
+
+
+# ---------------------------------------------------------------- what operators demand anyway
+def _is_forced(rule: Rule, cases: Sequence[Case], name: str, part: str | int) -> bool:
+    """Whether operators demand of an input what its pattern says: no graph with another type can be made.
+
+    Every element type, some other ranks, and some other sizes are tried in every test that matches.
+    """
+    positive = [case for case in cases if case.test.expects_match]
+    places = [
+        (case, at, item)
+        for case in positive
+        for at, item in enumerate(case.test.inputs)
+        if isinstance(item, GivenValue) and item.name.name == name and item.type is not None
+    ]
+    if not places:
+        return False
+    return not any(
+        _is_buildable(rule, case, with_item(case.test, at, other))
+        for case, at, item in places
+        for other in _others(item, part)
+    )
+
+
+def _others(item: GivenValue, part: str | int) -> Iterator[GivenValue]:
+    dims = dims_of(item)
+    item = replace(item, elements=None)
+    if part == "dtype":
+        own = item.type.dtypes if item.type is not None else None
+        yield from (with_dtype(item, dtype) for dtype in DTYPES if own != frozenset([dtype]))
+        return
+    if part == "shape":
+        yield with_dims(item, dims[1:])
+        yield from (with_dims(item, [DimSize(item.span, size), *dims]) for size in (1, 2))
+    for at, dim in enumerate(dims):
+        if isinstance(dim, DimSize) and part in ("shape", at):
+            for size in {1, dim.size + 1, dim.size * 2} - {dim.size}:
+                yield with_dims(item, [*dims[:at], DimSize(item.span, size), *dims[at + 1 :]])
+
+
+def _is_buildable(rule: Rule, case: Case, test: RuleTest) -> bool:
+    try:
+        graphs = instances(rule, test, case.place.setting, limit=1, seed=0)
+        return next(graphs, None) is not None
+    except (GerulesError, Unbuildable):
+        return False
 
 
 class _Checker:

@@ -62,10 +62,11 @@ SIZES: Final = (1, 2, 3, 4, 5, 7, 8, 16)
 
 _MAX_EDITS: Final = 3
 _LONGEST_CHAIN: Final = 5
-_DTYPES: Final = (
+DTYPES: Final = (
     DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32, DType.I8, DType.U8, DType.BOOL,
 )  # fmt: skip
-_FLOATS: Final = _DTYPES[:4]
+"""Element types that are tried."""
+_FLOATS: Final = DTYPES[:4]
 _RANGES: Final = ((0.0, 1.0), (0.5, 2.0), (-10.0, 10.0), (-0.01, 0.01), (-300.0, 300.0), (100.0, 60000.0))
 _FILLS: Final = (0, 1, -1, 2)
 _SPECIAL: Final = (float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1.0)
@@ -87,7 +88,7 @@ _BY_KIND: Final[Mapping[str, tuple[object, ...]]] = {
     ),
     "floats": ((1.0, 1.0), (2.0, 2.0), (1.0, 1.0, 2.0, 2.0)),
     "string": (),
-    "dtype": _DTYPES,
+    "dtype": DTYPES,
 }
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "auto_pad": ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"),
@@ -140,7 +141,7 @@ class Variations:
             yield found
 
     def _planned(self, test: RuleTest) -> Iterator[RuleTest]:
-        """Yield a test with each value of each attribute it captures, and each dimension one."""
+        """Yield a test with each value of each attribute, each dimension one, each constant none, ..."""
         for call, name, keyword in self._params:
             specs = self._specs(call, test)
             mentioned = {attr.name.name for attr in call.attrs}
@@ -151,11 +152,16 @@ class Variations:
                     else:
                         yield self._with_entry(test, name, key, value)
         for place, item in enumerate(test.inputs):
-            dims = dims_of(item) if isinstance(item, GivenValue) else ()
+            if not isinstance(item, GivenValue) or item.type is None:
+                continue
+            other = replace(item.type, is_const=not item.type.is_const)
+            yield with_item(test, place, replace(item, type=other))
+            dims = dims_of(item)
             for at in range(len(dims)):
-                if isinstance(item, GivenValue):
-                    one = [*dims[:at], DimSize(item.span, 1), *dims[at + 1 :]]
-                    yield with_item(test, place, with_dims(item, one))
+                one = [*dims[:at], DimSize(item.span, 1), *dims[at + 1 :]]
+                yield with_item(test, place, with_dims(item, one))
+        for name in self._results():
+            yield replace(test, escapes=(Ident(test.span, name),))
 
     def _edits(self) -> list[Edit]:
         edits: list[Edit] = [
@@ -276,7 +282,7 @@ class Variations:
 
     def _set_dtype(self, test: RuleTest) -> RuleTest | None:
         """Give one value another element type, or all that have its type."""
-        picked, dtype = self._pick_value(test), self._pick(_DTYPES)
+        picked, dtype = self._pick_value(test), self._pick(DTYPES)
         if picked is None or dtype is None or picked[1].type is None:
             return None
         old, is_for_all = picked[1].type.dtypes, bool(self._random.integers(2))
@@ -353,12 +359,17 @@ class Variations:
 
     def _escape(self, test: RuleTest) -> RuleTest | None:
         """Let a matched value have a reader outside, or none."""
-        targets = [target for line in match_lines(self.rule.match) for target in line.targets]
-        name = self._pick([item.name for item in targets if isinstance(item, Target) and item.name != ANY])
-        if name is None or name.startswith("%"):
+        name = self._pick(self._results())
+        if name is None:
             return None
         rest = tuple(item for item in test.escapes if item.name != name)
         return replace(test, escapes=rest if rest != test.escapes else (*rest, Ident(test.span, name)))
+
+    def _results(self) -> list[str]:
+        """Return the names of matched values that somebody else could read."""
+        targets = [target for line in match_lines(self.rule.match) for target in line.targets]
+        names = [item.name for item in targets if isinstance(item, Target) and item.name != ANY]
+        return [name for name in names if not name.startswith("%")]
 
     def _choose_other(self, test: RuleTest) -> RuleTest | None:
         """Let a variable stand for another operator of its set, or make a chain of others."""
@@ -465,7 +476,7 @@ class Variations:
             case str():
                 return self._pick(_TEXTS.get(name, ())) or value
             case DType():
-                return self._pick(_DTYPES)
+                return self._pick(DTYPES)
             case tuple():
                 items = list(cast("tuple[object, ...]", value))
                 what = int(self._random.integers(4))
