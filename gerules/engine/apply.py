@@ -187,16 +187,9 @@ class Applier:
         wanted = self._marks(m, candidate, marks) if rule.annotations else _NO_MARKS
         if not rule.rewrite and not wanted:
             raise Refused("it would change nothing")
-<<<<<<< HEAD
         moved = self._commit(candidate, types) if rule.rewrite and not is_dry else ()
         gone = tuple([node for node in region if node.id in removed])
         return Change(gone, tuple(candidate.nodes), candidate.replaced, moved, wanted, sources)
-=======
-        if rule.rewrite and not is_dry:
-            self._commit(candidate, types)
-        gone = tuple([node for node in region if node.id in removed])
-        return Change(gone, tuple(candidate.nodes), candidate.replaced, wanted, sources)
->>>>>>> e9a427a (apply lean)
 
     def replaced_names(self, m: Match) -> tuple[str, ...]:
         """Return the names of the values that a match would replace."""
@@ -205,13 +198,8 @@ class Applier:
     # ------------------------------------------------------------ what leaves
     def _places(self, names: Iterable[str]) -> tuple[tuple[int, bool], ...]:
         """Return the slots of names, each with whether it holds one value."""
-<<<<<<< HEAD
         slots, kinds = self.program.scope.slots, self.program.scope.kinds
         return tuple((slots[name], kinds[name] is Kind.VALUE) for name in names if name in slots)
-=======
-        scope = self.program.scope
-        return tuple((scope.slots[name], scope.kinds[name] is Kind.VALUE) for name in names if name in scope.slots)
->>>>>>> e9a427a (apply lean)
 
     def _bound(self, m: Match, places: Iterable[tuple[int, bool]]) -> list[int]:
         """Return the values in slots, each once."""
@@ -432,12 +420,8 @@ class Applier:
         return None if old is None else old.id
 
     # ------------------------------------------------------------ commit
-<<<<<<< HEAD
     def _commit(self, candidate: Candidate, types: Mapping[int, ValueType]) -> Sequence[int]:
         """Change the graph, and return the nodes that read another value now, or of another type."""
-=======
-    def _commit(self, candidate: Candidate, types: Mapping[int, ValueType]) -> None:
->>>>>>> e9a427a (apply lean)
         editor, nodes, forward = self._site.editor, candidate.nodes, candidate.forward
         new_values: list[int] = []
         new_consts: list[int] = []
@@ -453,11 +437,7 @@ class Applier:
                         new_consts.append(value)
                         editor.consts[value] = const
         try:
-<<<<<<< HEAD
             moved = editor.substitute(candidate.removed, nodes, forward)
-=======
-            editor.substitute(candidate.removed, nodes, forward)
->>>>>>> e9a427a (apply lean)
         except (CycleError, ValueError) as error:
             for value in new_values:
                 del editor.values[value]
@@ -471,15 +451,10 @@ class Applier:
             type = types.get(new)
             if type is not None and type != editor.values[new].type:
                 editor.set_type(new, type)
-<<<<<<< HEAD
                 moved = [*moved, *editor.readers(new)]
         for value in new_consts:
             self._site.op_of[value] = CONST
         return moved
-=======
-        for value in new_consts:
-            self._site.op_of[value] = CONST
->>>>>>> e9a427a (apply lean)
 
 
 def _expr_of(step: Condition | FoldLine) -> dsl.Expr:

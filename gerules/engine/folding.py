@@ -7,7 +7,7 @@ less work, and one array where there would be many equal ones.
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
@@ -74,13 +74,12 @@ class FoldMemory:
         """Make an initializer of a value, one for each array; as `constants.const_of_value`."""
         if not isinstance(value, np.ndarray) or value.nbytes > _LARGEST_BYTES:
             return const_of_value(value, dtype, what)
-        array = cast("Array", value)
-        key = id(array), dtype
+        key = id(value), dtype
         known = self._consts.get(key)
         if known is None:
             if len(self._consts) >= _MOST_KEPT:
                 self._consts.clear()
-            known = self._consts[key] = array, const_of_value(array, dtype, what)
+            known = self._consts[key] = value, const_of_value(value, dtype, what)
         return known[1]
 
 
