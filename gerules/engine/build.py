@@ -437,7 +437,7 @@ class Builder:
         return attrs
 
     def _is_later_default(self, op: str, name: str, value: Value) -> bool:
-        """Whether a parameter that this version lacks is given what it stands for here, as patterns see it."""
+        """Whether a parameter that this version lacks is given its later default, as patterns see it."""
         newest = self.candidate.site.schemas.get(op)
         spec = None if newest is None else newest.attrs.get(name)
         if spec is None or spec.default is None:

@@ -85,7 +85,7 @@ def _celu(x: Array, attrs: Attrs, out: Array | None) -> Array:
 
 def _gelu(x: Array, attrs: Attrs, out: Array | None) -> Array:
     if read_text(attrs, "approximate", "none") == "tanh":
-        result = x * x
+        result = np.asarray(x * x)
         result *= 0.044715
         result += 1
         result *= x
