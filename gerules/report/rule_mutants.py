@@ -7,26 +7,21 @@ from dataclasses import dataclass, fields, replace
 from typing import Final, TypeVar, cast
 
 from gerules.dsl.expressions import (
-    Attribute,
     Binary,
     BoolOp,
     CallExpr,
     Compare,
     Comparison,
     Expr,
-    IfElse,
     IsNone,
     ListExpr,
     Literal,
     Membership,
-    Negate,
     Not,
     Operator,
     Ref,
     Syntax,
-    parts,
 )
-from gerules.dsl.functions import FUNCTIONS
 from gerules.dsl.syntax import (
     ANY,
     AnyTargets,
@@ -38,9 +33,7 @@ from gerules.dsl.syntax import (
     Condition,
     DimName,
     DimSize,
-    FoldLine,
     LiteralAttr,
-    MatchedOp,
     MatchLine,
     NumberPattern,
     PlainOp,
@@ -52,6 +45,13 @@ from gerules.dsl.syntax import (
 )
 from gerules.errors import Span
 from gerules.report.rule_inputs import Setting
+from gerules.report.rule_proofs import (
+    is_asked_again,
+    is_default,
+    is_name_unused,
+    is_rounded_anyway,
+    needs_elements,
+)
 
 KINDS: Final = (
     "guard dropped", "gate dropped", "comparison", "condition", "arithmetic", "operand order", "attribute",
@@ -109,11 +109,27 @@ def _all(rule: Rule, setting: Setting) -> Iterator[Mutant]:
         ):
             for kind, new, edit in _edits(node, setting):
                 mutant = cast("Rule", put(new))
-                is_same = kind == "default" or (kind == "const dropped" and _needs_elements(rule, node))
+                is_same = kind == "default" or _is_same(rule, node, new, kind, setting)
                 kind = "attribute" if kind == "default" else kind
                 widened = _widened(rule, node, new) if kind == "type widened" else None
                 yield Mutant(mutant, kind, node.span, edit, is_same, widened)
     yield from _shared(rule)
+
+
+def _is_same(rule: Rule, node: Syntax, new: object, kind: str, setting: Setting) -> bool:
+    """Whether it is proven that an edit says the same as the rule."""
+    match kind, node, new:
+        case "const dropped", TypePattern(), _:
+            return needs_elements(rule, node)
+        case "cast dropped", CallExpr(), _:
+            return is_rounded_anyway(rule, node, setting)
+        case "type widened", TypePattern(), TypePattern() if new.dims != node.dims:
+            pairs = zip(node.dims or (), new.dims or (), strict=False)
+            return any(one != two and is_name_unused(rule, one) for one, two in pairs)
+        case "type widened", TypePattern(), _:
+            return is_asked_again(rule, node, setting)
+        case _:
+            return False
 
 
 def _without(
@@ -212,7 +228,7 @@ def _build_edits(node: BuildCall, setting: Setting) -> Iterator[_Edit]:
         yield "cast dropped", node.args[0], f"drop the Cast in `{text}`"
     for at, (name, value) in enumerate(node.attrs):
         rest = (*node.attrs[:at], *node.attrs[at + 1 :])
-        kind = "default" if _is_default(op, name.name, value, setting) else "attribute"
+        kind = "default" if is_default(op, name.name, value, setting) else "attribute"
         yield kind, replace(node, attrs=rest), f"drop `{name}` in `{text}`"
         for new in _other_values(value):
             attrs = (*node.attrs[:at], (name, new), *node.attrs[at + 1 :])
@@ -270,18 +286,7 @@ def _type_edits(node: TypePattern) -> Iterator[_Edit]:
                 yield "type widened", replace(node, dims=dims), f"any dimension for {shown} in `{text}`"
 
 
-# ---------------------------------------------------------------- what is proven
-def _is_default(op: PlainOp | MatchedOp, name: str, value: Expr, setting: Setting) -> bool:
-    """Whether an attribute says what the operator does without it."""
-    schema = setting.schema(op.name) if isinstance(op, PlainOp) else None
-    spec = schema.attrs.get(name) if schema is not None else None
-    return spec is not None and isinstance(value, Literal) and spec.default == value.value
-
-
-_ELEMENTS: Final = frozenset({"arrays", "numbers"})
-"""Subjects of functions that read the elements of what they are given."""
-
-
+# ---------------------------------------------------------------- what is widened
 def _widened(rule: Rule, node: Syntax, new: object) -> tuple[str, str | int] | None:
     """Return which input a widened type belongs to, and what part of it was widened."""
     names = [
@@ -298,42 +303,3 @@ def _widened(rule: Rule, node: Syntax, new: object) -> tuple[str, str | int] | N
         pairs = zip(node.dims or (), new.dims or (), strict=True)
         return names[0], next(at for at, (one, two) in enumerate(pairs) if one != two)
     return names[0], "dtype"
-
-
-def _needs_elements(rule: Rule, node: Syntax) -> bool:
-    """Whether a `const` says nothing new: a step reads the elements in any case, and rejects without."""
-    names = {
-        pattern.name
-        for line in match_lines(rule.match)
-        for pattern in patterns_in(line.pattern)
-        if isinstance(pattern, ValuePattern) and pattern.type is node and not pattern.is_optional
-    }
-    exprs = [step.value if isinstance(step, FoldLine) else step.test for step in rule.steps]
-    return any(_reads(expr, name) for expr in exprs for name in names)
-
-
-def _reads(expr: Expr, name: str) -> bool:
-    """Whether the value of an expression always takes the elements of a name."""
-    match expr:
-        case Binary(left=Ref(name=found)) | Binary(right=Ref(name=found)) if found == name:
-            return True
-        case Negate(operand=Ref(name=found)) if found == name:
-            return True
-        case CallExpr(callee=Ref(name=callee), args=args):
-            known = FUNCTIONS.get(callee)
-            is_reader = known is not None and known.subject in _ELEMENTS and callee != "default"
-            if is_reader and any(isinstance(arg, Ref) and arg.name == name for arg in args):
-                return True
-            return is_reader and any(_reads(arg, name) for arg in args)
-        case IfElse(condition=condition):
-            return _reads(condition, name)
-        case BoolOp(op="and", left=left, right=right):
-            return _reads(left, name) or _reads(right, name)
-        case BoolOp(left=left):
-            return _reads(left, name)
-        case Attribute():
-            return False
-        case Binary() | Compare() | Negate() | Not():
-            return any(_reads(part, name) for part in parts(expr))
-        case _:
-            return False

@@ -170,7 +170,7 @@ def _mutate(
             count.checked += 1
         elif _is_caught(bench, mutant.rule, cases):
             count.tested += 1
-        elif mutant.widened is not None and _is_forced(rule, cases, *mutant.widened):
+        elif mutant.widened is not None and _is_forced(bench, rule, cases, *mutant.widened):
             count.equivalent += 1
         else:
             count.survived += 1
@@ -187,10 +187,11 @@ def _is_caught(bench: Bench, mutant: Rule, cases: Sequence[Case]) -> bool:
 
 
 # ---------------------------------------------------------------- what operators demand anyway
-def _is_forced(rule: Rule, cases: Sequence[Case], name: str, part: str | int) -> bool:
-    """Whether operators demand of an input what its pattern says: no graph with another type can be made.
+def _is_forced(bench: Bench, rule: Rule, cases: Sequence[Case], name: str, part: str | int) -> bool:
+    """Whether operators demand of an input what its pattern says: a graph with another type cannot be made.
 
-    Every element type, some other ranks, and some other sizes are tried in every test that matches.
+    Every element type, some other ranks, and some other sizes are tried in every test that matches. Types
+    that the pattern allows say nothing: `[M, ...]` asks for no size of the last axis.
     """
     positive = [case for case in cases if case.test.expects_match]
     places = [
@@ -202,7 +203,7 @@ def _is_forced(rule: Rule, cases: Sequence[Case], name: str, part: str | int) ->
     if not places:
         return False
     return not any(
-        _is_buildable(rule, case, with_item(case.test, at, other))
+        _is_refused(bench, rule, case, with_item(case.test, at, other))
         for case, at, item in places
         for other in _others(item, part)
     )
@@ -224,12 +225,16 @@ def _others(item: GivenValue, part: str | int) -> Iterator[GivenValue]:
                 yield with_dims(item, [*dims[:at], DimSize(item.span, size), *dims[at + 1 :]])
 
 
-def _is_buildable(rule: Rule, case: Case, test: RuleTest) -> bool:
+def _is_refused(bench: Bench, rule: Rule, case: Case, test: RuleTest) -> bool:
+    """Whether a graph of a test can be made, and the rule does not fire on it."""
     try:
-        graphs = instances(rule, test, case.place.setting, limit=1, seed=0)
-        return next(graphs, None) is not None
+        made = next(instances(rule, test, case.place.setting, limit=1, seed=0), None)
     except (GerulesError, Unbuildable):
         return False
+    try:
+        return made is not None and Trial(bench, rule, case.place).apply(made.graph).after is None
+    except GerulesError:
+        return True
 
 
 class _Checker:

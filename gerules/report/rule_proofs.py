@@ -1,0 +1,328 @@
+"""Which edits of a rule say the same as the rule, proven from its text and the schemas of its operators.
+
+What is not proven here counts as an edit that tests should notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import Final, cast
+
+from gerules.dsl.expressions import (
+    Attribute,
+    Binary,
+    BoolOp,
+    CallExpr,
+    Compare,
+    Expr,
+    IfElse,
+    IsNone,
+    ListExpr,
+    Literal,
+    Negate,
+    Not,
+    Ref,
+    Syntax,
+    parts,
+)
+from gerules.dsl.functions import FUNCTIONS
+from gerules.dsl.syntax import (
+    BuildCall,
+    BuildRef,
+    CallPattern,
+    Condition,
+    DimName,
+    DimPattern,
+    FoldLine,
+    MatchedOp,
+    MatchLine,
+    NamedPattern,
+    Pattern,
+    PlainOp,
+    Rule,
+    Target,
+    TypePattern,
+    ValuePattern,
+    match_lines,
+    patterns_in,
+)
+from gerules.engine.constants import param_at
+from gerules.ops import OpSchema
+from gerules.report.rule_inputs import Setting
+
+
+def is_default(op: PlainOp | MatchedOp, name: str, value: Expr, setting: Setting) -> bool:
+    """Whether an attribute says what the operator does without it."""
+    schema = setting.schema(op.name) if isinstance(op, PlainOp) else None
+    spec = schema.attrs.get(name) if schema is not None else None
+    return spec is not None and isinstance(value, Literal) and spec.default == value.value
+
+
+def is_name_unused(rule: Rule, dim: DimPattern) -> bool:
+    """Whether a dimension has a name that nothing else in the rule says: any dimension fits, as for `_`."""
+    return isinstance(dim, DimName) and sum(_name_of(item) == dim.name for item in _inside(rule)) == 1
+
+
+def is_asked_again(rule: Rule, node: TypePattern, setting: Setting) -> bool:
+    """Whether the right side takes no other element types than a pattern allows.
+
+    The engine refuses an operator that does not take its operands, so the pattern need not say it. (A value
+    whose type is not inferred yet is looked at again when it is.)
+    """
+    if node.dtypes is None or node.dtype_name is not None:
+        return False
+    names = _names_with(rule, node, with_optional=False)
+    return any(
+        isinstance(arg, BuildRef)
+        and arg.name in names
+        and (param := param_at(schema, place)) is not None
+        and param.dtypes is not None
+        and param.dtypes <= node.dtypes
+        for call, schema in _calls(rule, setting)
+        for place, arg in enumerate(call.args)
+    )
+
+
+def _calls(rule: Rule, setting: Setting) -> Iterator[tuple[BuildCall, OpSchema]]:
+    """Yield what the right side builds in any case, with its schema."""
+    for item in _inside(rule.rewrite):
+        if isinstance(item, BuildCall) and isinstance(item.op, PlainOp) and not item.op.is_optional:
+            schema = setting.schema(item.op.name)
+            if schema is not None:
+                yield item, schema
+
+
+def _names_with(rule: Rule, node: TypePattern, *, with_optional: bool) -> set[str]:
+    return {
+        pattern.name
+        for line in match_lines(rule.match)
+        for pattern in patterns_in(line.pattern)
+        if isinstance(pattern, ValuePattern)
+        and pattern.type is node
+        and (with_optional or not pattern.is_optional)
+    }
+
+
+def _inside(item: object) -> Iterator[Syntax]:
+    """Yield every piece of syntax inside; the tests of a rule are left out."""
+    if isinstance(item, tuple):
+        for child in cast("tuple[object, ...]", item):
+            yield from _inside(child)
+    elif isinstance(item, Syntax):
+        yield item
+        for part in fields(item):
+            if part.name not in ("span", "tests"):
+                yield from _inside(getattr(item, part.name))
+
+
+def _name_of(item: Syntax) -> str | None:
+    name = getattr(item, "name", None)
+    return name if isinstance(name, str) else getattr(name, "name", None)
+
+
+# ---------------------------------------------------------------- `const`
+_READERS: Final = frozenset({"scalar", "all_zero", "all_equal", "all_finite", "close"})
+_ELEMENTS: Final = frozenset({"arrays", "numbers"})
+"""Subjects of functions that read the elements of what they are given; `_READERS` are the others."""
+
+
+def needs_elements(rule: Rule, node: TypePattern) -> bool:
+    """Whether a `const` says nothing new: a step reads the elements in any case, and rejects without."""
+    names = _names_with(rule, node, with_optional=True)
+    return any(
+        _reads(step.value, name) if isinstance(step, FoldLine) else _rejects(step.test, name)
+        for step in rule.steps
+        for name in names
+    )
+
+
+def _rejects(test: Expr, name: str) -> bool:
+    """Whether a condition never holds when the elements of a name are not known."""
+    match test:
+        case BoolOp(op="and", left=left, right=right):
+            return _rejects(left, name) or _rejects(right, name)
+        case BoolOp(left=IsNone(operand=Ref(name=found), is_negated=False), right=right) if found == name:
+            return _rejects(right, name)
+        case BoolOp(left=left, right=right):
+            # A side that is not known does not matter when the other decides.
+            return _rejects(left, name) and _rejects(right, name)
+        case _:
+            return _reads(test, name)
+
+
+def _reads(expr: Expr, name: str) -> bool:
+    """Whether the value of an expression always takes the elements of a name, where there is one."""
+    match expr:
+        case Binary(left=left, right=right):
+            return any(_is(side, name) or _reads(side, name) for side in (left, right))
+        case Negate(operand=operand):
+            return _is(operand, name) or _reads(operand, name)
+        case Compare(first=first, rest=((op, second), *_)):
+            is_order = op not in ("==", "!=")
+            return any((is_order and _is(side, name)) or _reads(side, name) for side in (first, second))
+        case CallExpr(callee=Ref(name=callee), args=args):
+            known = FUNCTIONS.get(callee)
+            is_reader = known is not None and (known.subject in _ELEMENTS or callee in _READERS)
+            if callee in ("concat", "stack") and args and isinstance(args[0], ListExpr):
+                args = (*args[0].items, *args[1:])
+            return is_reader and any(_is(arg, name) or _reads(arg, name) for arg in args)
+        case IfElse(condition=condition):
+            return _reads(condition, name)
+        case Not():
+            return any(_reads(part, name) for part in parts(expr))
+        case _:
+            return False
+
+
+def _is(expr: Expr, name: str) -> bool:
+    """Whether an expression is the value of a name, where there is one."""
+    match expr:
+        case Ref(name=found):
+            return found == name
+        case CallExpr(callee=Ref(name="default"), args=(Ref(name=found), *_)):
+            return found == name
+        case _:
+            return False
+
+
+# ---------------------------------------------------------------- `cast`
+def is_rounded_anyway(rule: Rule, node: Syntax, setting: Setting) -> bool:
+    """Whether the value of a fold gets the element type of its `cast` without it.
+
+    A computed value is rounded once when it becomes an initializer, to the type of an operand that the
+    schema ties it to. Where each use of the value is such an operand, and the pattern makes that type the
+    one of the `cast`, the `cast` says nothing new.
+    """
+    line = next((step for step in rule.steps if isinstance(step, FoldLine) and step.value is node), None)
+    if line is None or len(line.names) != 1:
+        return False
+    match line.value:
+        case CallExpr(args=(first, Attribute(operand=Ref(name=typed), name=attribute))):
+            if attribute.name != "dtype":
+                return False
+        case _:
+            return False
+    name = line.names[0].name
+    types = _types_of(rule, setting)
+    n_uses = sum(isinstance(item, Ref | BuildRef) and item.name == name for item in _inside(rule))
+    n_tied = sum(
+        _is_tied(call, schema, place, types, typed)
+        for call, schema in _calls(rule, setting)
+        for place in _places_of(call, schema, name)
+    )
+    n_sizes = _n_sizes(rule, name) if isinstance(first, Binary) and _are_values(first, types) else 0
+    return n_tied > 0 and n_uses == n_tied + n_sizes
+
+
+def _places_of(call: BuildCall, schema: OpSchema, name: str) -> Iterator[int]:
+    yield from (
+        place for place, arg in enumerate(call.args) if isinstance(arg, BuildRef) and arg.name == name
+    )
+    keywords = {key.name for key, value in call.attrs if isinstance(value, Ref) and value.name == name}
+    yield from (place for place, param in enumerate(schema.inputs) if param.name in keywords)
+
+
+def _is_tied(
+    call: BuildCall, schema: OpSchema, place: int, types: dict[object, object], typed: str
+) -> bool:
+    """Whether an operand has, by the schema, the type of another that has the type of `typed`."""
+    param = param_at(schema, place)
+    return (
+        param is not None
+        and bool(param.type_var)
+        and any(
+            isinstance(arg, BuildRef)
+            and arg.name in types
+            and _root(types, arg.name) == _root(types, typed)
+            and (other := param_at(schema, at)) is not None
+            and other.type_var == param.type_var
+            for at, arg in enumerate(call.args)
+            if at != place
+        )
+    )
+
+
+def _are_values(expr: Binary, types: dict[object, object]) -> bool:
+    return all(isinstance(side, Ref) and side.name in types for side in (expr.left, expr.right))
+
+
+def _n_sizes(rule: Rule, name: str) -> int:
+    """Return how often a rule asks for the number of elements of a name: no type changes that."""
+    return sum(
+        isinstance(item, CallExpr)
+        and isinstance(item.callee, Ref)
+        and item.callee.name == "numel"
+        and any(isinstance(arg, Ref) and arg.name == name for arg in item.args)
+        for step in rule.steps
+        if isinstance(step, Condition)
+        for item in _inside(step)
+    )
+
+
+def _types_of(rule: Rule, setting: Setting) -> dict[object, object]:
+    """Return which values of a match have one element type by the schemas, as a forest of names.
+
+    Only what every match has: no alternatives, no optional values or operators, no groups.
+    """
+    forest: dict[object, object] = {}
+    for line in rule.match:
+        if isinstance(line, MatchLine):
+            found = _join_types(line.pattern, setting, forest)
+            if len(line.targets) == 1 and isinstance(line.targets[0], Target):
+                _join(forest, [found, line.targets[0].name])
+    return forest
+
+
+def _join_types(pattern: Pattern, setting: Setting, forest: dict[object, object]) -> object:
+    match pattern:
+        case ValuePattern(name=name, is_optional=False):
+            forest.setdefault(name, name)
+            return name
+        case NamedPattern(pattern=inside, name=ident):
+            _join(forest, [_join_types(inside, setting, forest), ident.name])
+            return ident.name
+        case CallPattern(op=op, args=args):
+            items = [
+                _join_types(arg, setting, forest)
+                if isinstance(arg, CallPattern | ValuePattern | NamedPattern)
+                else None
+                for arg in args
+            ]
+            schema = setting.schema(op.name) if isinstance(op, PlainOp) and not op.is_optional else None
+            if schema is None:
+                return None
+            forest.setdefault(id(pattern), id(pattern))
+            _join_operands(forest, schema, items, id(pattern))
+            return id(pattern)
+        case _:
+            return None
+
+
+def _join_operands(
+    forest: dict[object, object], schema: OpSchema, items: Sequence[object], result: object
+) -> None:
+    params = [param_at(schema, place) for place in range(len(items))]
+    is_tied_anyhow = not schema.is_commutative or len({p.type_var for p in params if p is not None}) == 1
+    output = schema.outputs[0].type_var if schema.outputs else ""
+    for var in {param.type_var for param in params if param is not None and param.type_var}:
+        if is_tied_anyhow:
+            tied = [
+                item
+                for item, param in zip(items, params, strict=True)
+                if param is not None and param.type_var == var
+            ]
+            _join(forest, [*tied, *([result] if output == var else [])])
+
+
+def _join(forest: dict[object, object], items: Sequence[object]) -> None:
+    known = [item for item in items if item is not None]
+    for item in known:
+        forest.setdefault(item, item)
+        forest[_root(forest, item)] = _root(forest, known[0])
+
+
+def _root(forest: dict[object, object], item: object) -> object:
+    while forest.get(item, item) != item:
+        item = forest[item]
+    return item
