@@ -103,6 +103,7 @@ def bisect_command(
     from gerules.cli.compiling import make_folder
     from gerules.cli.feeds import feed_paths, model_feeds
     from gerules.cli.progress import Steps
+    from gerules.cli.running import default_rtol
     from gerules.errors.printable import printable
     from gerules.pipeline import load
     from gerules.pipeline.bisect import bisect
@@ -146,6 +147,9 @@ def bisect_command(
     else:
         lines = bisect_lines(found)
         show(*(Text(printable(item)) if isinstance(item, str) else item for item in lines))
+        asked = default_rtol(found.precision)
+        if found.verdict == "within tolerance" and found.error is not None and asked < found.error:
+            show(Text(f"`compile --validate` allows {asked:g} for {found.precision}: ask with --rtol {asked:g}"))
         if written:
             show(Text(f"written: {', '.join(printable(str(path)) for path in written)}"))
     code = {"within tolerance": 0, "not the rules": NOT_THE_RULES, "the plan": NOT_THE_RULES}.get(

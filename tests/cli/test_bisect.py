@@ -99,3 +99,11 @@ def test_the_ledger(run: Run, run_json: Callable[..., Any], residual: Path) -> N
     found = run_json("ledger", residual, *target)
     assert found["truth"] == "float64" and 0 < found["outputs"]["s2"] < 0.01
     assert {entry["cause"] for entry in found["entries"]} >= {"cast", "lowered"}
+
+
+def test_what_validate_would_refuse_is_said(run: Run, residual: Path, tmp_path: Path) -> None:
+    slight = tmp_path / "slight.ger"
+    slight.write_text(wrong_rule("Relu", "r1", error="0.0005").text, encoding="utf-8")
+    result = run("bisect", residual, "--rules", slight, "--rtol", "0.1")
+    assert result.exit_code == 0
+    assert "`compile --validate` allows 0.0001 for fp32: ask with --rtol 0.0001" in result.stdout
