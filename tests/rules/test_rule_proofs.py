@@ -1,0 +1,207 @@
+"""Edits of rules that are proven to say the same: the proofs hold, and claim nothing more."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from gerules.dsl.book import RuleBook
+from gerules.dsl.load import load_rules
+from gerules.dsl.shipped import rules_folder
+from gerules.dsl.syntax import GivenValue, Rule, RuleTest
+from gerules.errors import Source
+from gerules.ir import DType
+from gerules.ops import Schemas
+from gerules.report.rule_bench import Bench, Trial
+from gerules.report.rule_edits import with_floats, with_item
+from gerules.report.rule_mutants import Mutant, mutants
+from gerules.report.rule_mutation import Case
+
+
+def proven(kind: str, text: str) -> list[str]:
+    """The edits of a kind that are proven equal, in a rule written as its sections."""
+    book = load_rules([Source("test.ger", f"gerules 1\nrule r in s:\n{text}")], schemas=Schemas())
+    (rule,) = book.rules
+    setting = Bench(book).place(rule, rule.tests[0]).setting
+    return [item.edit for item in mutants(rule, setting) if item.kind == kind and item.is_equivalent]
+
+
+def scaled(where: str = "", fold: str = "c = k * 2", pattern: str = "Mul(x, k: const)") -> str:
+    guard = f"    where:\n        {where}\n" if where else ""
+    return f"""
+    match:
+        y = {pattern}
+{guard}    fold:
+        {fold}
+    rewrite:
+        y = Add(Mul(x, c), c)
+    test:
+        x: f32[2, 3]
+        k: const f32[3]
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "fold", "is_proven"),
+    [
+        ("", "c = 2 * k", True),
+        ("", "c = concat([k, k], axis=0)", True),
+        ("", "c = numel(k)", False),
+        ("scalar(k) > 0", "c = numel(k)", True),
+        ("all_zero(k)", "c = numel(k)", True),
+        ("k > 0", "c = numel(k)", True),
+        ("k == k", "c = numel(k)", False),
+        # A side that is not known does not matter when the other decides.
+        ("scalar(k) > 0 or numel(k) == 1", "c = numel(k)", False),
+        ("scalar(k) > 0 or scalar(k) < -1", "c = numel(k)", True),
+        ("not (scalar(k) > 0 and numel(k) == 1)", "c = numel(k)", False),
+        ("numel(k) == 1 and scalar(k) > 0", "c = numel(k)", True),
+    ],
+)
+def test_a_constant_that_is_read_anyway_need_not_be_told_to_be_one(where: str, fold: str, is_proven: bool):
+    found = proven("const dropped", scaled(f'{where} else "no"' if where else "", fold))
+    assert bool(found) is is_proven
+
+
+@pytest.mark.parametrize(
+    ("guard", "is_proven"),
+    [
+        ("hi is none or hi >= 0", True),
+        ("default(hi, 0) + 1 > 0", True),
+        ("hi is none or hi.rank == 0", False),
+    ],
+)
+def test_an_optional_constant_is_read_where_there_is_one(guard: str, is_proven: bool):
+    text = f"""
+    match:
+        y = Clip(Relu(x), none, hi?: const)
+    where:
+        {guard} else "the bound is below zero"
+    rewrite:
+        y = Clip(x, 0, hi)
+    test:
+        x: f32[3]
+        hi?: const f32[]
+"""
+    assert bool(proven("const dropped", text)) is is_proven
+
+
+@pytest.mark.parametrize(
+    ("fold", "use", "is_proven"),
+    [
+        ("c = cast(k * 2, x.dtype)", "Mul(x, c)", True),
+        ("c = cast(k * 2, k.dtype)", "Mul(x, c)", True),  # the schema of Mul says that k has the type of x
+        ("c = cast(k * 2, f16)", "Mul(x, c)", False),
+        ("c = cast(k * 2, x.dtype)", "Mul(c, c)", False),  # no operand whose type is known
+        ("c = cast(k * 2, x.dtype)", "Mul(x, Neg(c))", False),
+        ("c = cast(k * 2, n.dtype)", "Mul(x, c)", False),
+    ],
+)
+def test_a_value_that_is_rounded_anyway_needs_no_cast(fold: str, use: str, is_proven: bool):
+    text = f"""
+    match:
+        y = Mul(x, k: const)
+    fold:
+        {fold}
+    rewrite:
+        y = {use}
+    test:
+        x: f32[2, 3]
+        k: const f32[3]
+"""
+    if "n.dtype" in fold:
+        text = text.replace("y = Mul(x, k: const)", "y = Cast(Mul(x, k: const), to=_) as n")
+    assert bool(proven("cast dropped", text)) is is_proven
+
+
+def test_a_rounding_that_another_step_sees_is_not_proven():
+    text = scaled("", "c = cast(k * 2, x.dtype)\n        d = c * 3").replace("Add(Mul(x, c), c)", "Mul(x, d)")
+    assert proven("cast dropped", text) == []
+
+
+TYPED = """
+    match:
+        y = Neg(x: {pattern})
+    rewrite:
+        y = {use}
+    test:
+        x: f32[2, 3]
+"""
+
+
+def test_a_dimension_whose_name_says_nothing_fits_any():
+    text = TYPED.format(pattern="[N, M]", use="Reshape(Sub(0, x), shape=[-1, M])")
+    assert proven("type widened", text) == ["any dimension for N in `[N, M]`"]
+
+
+def test_types_that_the_right_side_asks_for_again():
+    floats = TYPED.format(pattern="{f16, bf16, f32, f64}", use="Mul(Sigmoid(x), x)")
+    assert proven("type widened", floats) == ["any element type in `{f16, bf16, f32, f64}`"]
+    assert proven("type widened", TYPED.format(pattern="f32", use="Mul(Sigmoid(x), x)")) == []
+    assert proven("type widened", TYPED.format(pattern="{f16, bf16, f32, f64}", use="Sub(0, x)")) == []
+
+
+# ---------------------------------------------------------------- the shipped rules bear the proofs out
+@functools.cache
+def shipped() -> RuleBook:
+    return load_rules([rules_folder()], schemas=Schemas())
+
+
+@functools.cache
+def bench() -> Bench:
+    return Bench(shipped())
+
+
+def shipped_proofs(kind: str) -> Iterator[tuple[Rule, Mutant]]:
+    for rule in shipped().rules:
+        if rule.tests and rule.ruleset != "fuse.attention":
+            for mutant in mutants(rule, bench().place(rule, rule.tests[0]).setting):
+                if mutant.kind == kind and mutant.is_equivalent:
+                    yield rule, mutant
+
+
+def without_const(test: RuleTest) -> Iterator[RuleTest]:
+    for place, item in enumerate(test.inputs):
+        if isinstance(item, GivenValue) and item.type is not None and item.type.is_const:
+            other = replace(item, type=replace(item.type, is_const=False), elements=None)
+            yield with_item(test, place, other)
+
+
+def test_values_that_are_no_constants_match_no_more_than_before():
+    n_tried = 0
+    for rule, mutant in shipped_proofs("const dropped"):
+        test = next(item for item in rule.tests if item.expects_match)
+        for other in without_const(test):
+            case = Case.of(bench(), rule, other, 2)
+            for instance in case.graphs if case is not None else ():
+                before, after = (
+                    Trial(bench(), item, case.place).apply(instance.graph).after is None
+                    for item in (rule, mutant.rule)
+                )
+                assert before is after, mutant
+                n_tried += 1
+    assert n_tried > 50
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.F64])
+def test_other_floats_are_rounded_alike(dtype: DType):
+    n_tried = 0
+    for rule, mutant in shipped_proofs("cast dropped"):
+        for test in rule.tests:
+            case = Case.of(bench(), rule, with_floats(test, dtype), 2)
+            for instance in case.graphs if case is not None else ():
+                trials = [Trial(bench(), item, case.place) for item in (rule, mutant.rule)]
+                one, two = (trial.apply(instance.graph).after for trial in trials)
+                assert (one is None) is (two is None), mutant
+                if one is not None and two is not None:
+                    results = [
+                        trial.compute(graph, instance.feeds)
+                        for trial, graph in zip(trials, (one, two), strict=True)
+                    ]
+                    for left, right in zip(*results, strict=True):
+                        assert left.dtype == right.dtype and left.tobytes() == right.tobytes(), mutant
+                    n_tried += 1
+    assert n_tried > 5
