@@ -66,7 +66,7 @@ class StepLimitError(Exception):
 class Match:
     """The state of one attempt. Every binding is on the trail, so that a branch that fails leaves nothing."""
 
-    __slots__ = ("best_depth", "best_span", "best_value", "budget", "nodes", "slots", "trail")
+    __slots__ = ("best_depth", "best_note", "best_span", "best_value", "budget", "nodes", "slots", "trail")
 
     def __init__(self, n_slots: int) -> None:
         self.slots: list[object] = [UNBOUND] * n_slots
@@ -76,6 +76,7 @@ class Match:
         self.best_depth = 0
         self.best_span: Span | None = None
         self.best_value: int | None = None
+        self.best_note = ""
 
     def bind(self, slot: int, value: object) -> None:
         """Bind a slot until `undo`."""
@@ -94,10 +95,14 @@ class Match:
         if self.budget < 0:
             raise StepLimitError
 
-    def miss(self, depth: int, span: Span, value: int | None) -> bool:
-        """Note how far the attempt came, when no other came further; always False."""
+    def miss(self, depth: int, span: Span, value: int | None, note: str = "") -> bool:
+        """Note how far the attempt came, when no other came further; always False.
+
+        `note` says why, where the words and the value alone do not.
+        """
         if depth > self.best_depth:
             self.best_depth, self.best_span, self.best_value = depth, span, value
+            self.best_note = note
         return False
 
     def value(self, slot: int) -> int | None:

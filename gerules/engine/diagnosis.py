@@ -81,6 +81,8 @@ class Diagnosis:
         span = m.best_span
         if span is None:
             return self._without_miss()
+        if m.best_note:
+            return Finding(m.best_note, self._bindings(span.text, m), "")
         text = _short(" ".join(span.text.split()))
         found = self._by_span.get(_key(span), ())
         pattern, graph = found[0] if found else (None, None)

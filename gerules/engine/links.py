@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gerules.dsl.syntax import AnyTargets, RestTargets, Target
-from gerules.dsl.values import Value
+from gerules.dsl.tree import RuleError
+from gerules.dsl.values import Reject, Value
 from gerules.engine.binding import UNBOUND, Link, Match, Scope, Step, chain_up
 from gerules.engine.keywords import is_equal
 from gerules.engine.site import Site
@@ -196,14 +197,20 @@ def bind_none(slots: Sequence[int]) -> Link:
     return link
 
 
-def bind_result(slot: int, compute: Callable[[Match], Value]) -> Link:
-    """Bind a name to what an expression gives."""
+def bind_result(slot: int, compute: Callable[[Match], Value], depth: int, span: Span) -> Link:
+    """Bind a name to what an expression gives; where that has no value, this way does not match."""
 
     def link(nxt: Step) -> Step:
         def step(m: Match) -> bool:
             mark = len(m.trail)
             if m.slots[slot] is UNBOUND:
-                m.bind(slot, compute(m))
+                try:
+                    found = compute(m)
+                except Reject as reject:
+                    return m.miss(depth, span, None, f"`{span.text}` is not known: {reject.reason}")
+                except RuleError as error:
+                    return m.miss(depth, span, None, error.diagnostics[0].message)
+                m.bind(slot, found)
             if nxt(m):
                 return True
             m.undo(mark)

@@ -202,7 +202,8 @@ class PatternCompiler:
             links = self.value(choice.pattern, source, frame, inner, at)
             for binding in choice.bindings:
                 compute = self.evaluator.value(binding.value, frame.scope)
-                links.append(bind_result(frame.scope.slots[binding.name.name], compute))
+                slot = frame.scope.slots[binding.name.name]
+                links.append(bind_result(slot, compute, self.n_calls, binding.value.span))
                 inner.add(binding.name.name)
             branches.append(links)
             after.append(inner)

@@ -284,7 +284,7 @@ class _Run:
         values = self.editor.values
         value = values.get(m.best_value) if m.best_value is not None else None
         maker = self.site.op_of.get(value.id) if value is not None else None
-        reason = told_miss(m.best_span, value, maker, self.editor.inputs)
+        reason = m.best_note or told_miss(m.best_span, value, maker, self.editor.inputs)
         active.count.best = Partial(called(node, values), m.best_depth, m.best_span, reason)
 
     def _note_untried(self, graph: Graph) -> None:

@@ -100,17 +100,18 @@ class WatchedMatch(Match):
 
     def begin(self) -> None:
         """Forget the last attempt."""
-        self.best_depth, self.best_span, self.best_value = -1, None, None
+        self.best_depth, self.best_span, self.best_value, self.best_note = -1, None, None, ""
         self.matched: tuple[Node, ...] = ()
         self.seen: dict[str, object] = {}
         self.refusal: Refusal | None = None
         self.is_fit = False
 
-    def miss(self, depth: int, span: Span, value: int | None) -> bool:
+    def miss(self, depth: int, span: Span, value: int | None, note: str = "") -> bool:
         """Note how far the attempt came, by nodes first: alternatives make depths incomparable."""
         n_nodes = len(self.nodes)
         if (n_nodes, depth) > (len(self.matched), self.best_depth):
             self.best_depth, self.best_span, self.best_value = depth, span, value
+            self.best_note = note
             self.matched = tuple(self.nodes)
             slots = self.slots
             self.seen = {name: slots[slot] for name, slot in self.names.items() if slots[slot] is not UNBOUND}

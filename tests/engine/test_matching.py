@@ -288,6 +288,19 @@ rule r in s:
             (node,) = after.nodes.values()
             assert node.attrs["alpha"] == alpha
 
+    @pytest.mark.parametrize("derived", ["1 / scalar(s)", "s.shape[9]"])
+    def test_a_derived_value_that_does_not_exist_is_no_match(self, derived):
+        """The next alternative has its turn; without one the trace says which words have no value."""
+        text = "rule r in s: Relu((Div!(x, s: const) with k = WORDS | x with k = 2)) => LeakyRelu(x, alpha=k)\n"
+        m = Maker()
+        graph = m.graph(m.op("Relu", m.op("Div", m.input("x", 2), m.const(0.0))))
+        after, _ = run(text.replace("WORDS", derived), graph)
+        assert ops(after) == ["Div", "LeakyRelu"]
+        after, trace = run(text.replace("WORDS", derived).replace(" | x with k = 2", ""), graph)
+        assert ops(after) == ["Div", "Relu"]
+        (count,) = trace.rules.values()
+        assert count.best.reason.startswith(f"`{derived}` has no value: ")
+
     @pytest.mark.parametrize("shape", ["(xh)e", "x(he)", "(xe)h", "h(ex)", "(he)x"])
     def test_any_association(self, shape):
         text = "rule r in s: Mul~(x, 0.5, Add(Erf(x), 1)) => Gelu(x)\n"
