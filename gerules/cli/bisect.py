@@ -101,10 +101,12 @@ def bisect_command(
     from rich.text import Text
 
     from gerules.cli.compiling import make_folder
+    from gerules.cli.errors import CliError
     from gerules.cli.feeds import feed_paths, model_feeds
     from gerules.cli.progress import Steps
     from gerules.cli.running import default_rtol
-    from gerules.errors.printable import printable
+    from gerules.errors import Diagnostic, table
+    from gerules.errors.printable import printable_line
     from gerules.pipeline import load
     from gerules.pipeline.bisect import bisect
     from gerules.report.bisect_report import PROFILE_FILE, SWITCH_FILE, bisect_lines
@@ -114,6 +116,9 @@ def bisect_command(
     targets = [] if output is None else [output / SWITCH_FILE, output / PROFILE_FILE]
     if output is not None:
         make_folder(output)
+    if there := [path for path in targets if path.exists()]:
+        reason = "there is one already, which may be yours"
+        raise CliError([Diagnostic(table.CANNOT_WRITE, {"path": path, "reason": reason}) for path in there])
     check_writable(targets, sources=[model, *feed_paths(inputs or ()), *(rules or ())])
     with Steps(f"bisecting {model.name}", is_quiet=json) as steps:
         steps.begin("reading")
@@ -146,12 +151,13 @@ def bisect_command(
         show_json(found.as_json() | {"written": [str(path) for path in written]})
     else:
         lines = bisect_lines(found)
-        show(*(Text(printable(item)) if isinstance(item, str) else item for item in lines))
+        show(*(Text(printable_line(item)) if isinstance(item, str) else item for item in lines))
         asked = default_rtol(found.precision)
         if found.verdict == "within tolerance" and found.error is not None and asked < found.error:
-            show(Text(f"`compile --validate` allows {asked:g} for {found.precision}: ask with --rtol {asked:g}"))
+            validate = f"`compile --validate` allows {asked:g} for {found.precision}"
+            show(Text(f"{validate}: ask with --rtol {asked:g}"))
         if written:
-            show(Text(f"written: {', '.join(printable(str(path)) for path in written)}"))
+            show(Text(f"written: {', '.join(printable_line(str(path)) for path in written)}"))
     code = {"within tolerance": 0, "not the rules": NOT_THE_RULES, "the plan": NOT_THE_RULES}.get(
         found.verdict, INTERRUPTED if found.verdict == "interrupted" else DIFFERENT
     )

@@ -77,6 +77,9 @@ def make_folder(folder: Path) -> None:
     """Make a folder unless it is there. Raises CliError E10004."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        reason = "it is a file, and a folder is wanted"
+        raise CliError(table.CANNOT_WRITE, path=folder, reason=reason) from None
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise CliError(table.CANNOT_WRITE, path=folder, reason=reason) from None

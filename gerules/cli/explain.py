@@ -25,7 +25,7 @@ from gerules.cli.options import (
     read_params,
     read_shapes,
 )
-from gerules.cli.output import show, show_json, show_text
+from gerules.cli.output import show, show_json, show_lines
 
 
 @guarded
@@ -87,4 +87,4 @@ def explain_command(
     elif rule is None:
         show(near_misses_grid(found))
     else:
-        show_text("\n".join(explanation_lines(found)))
+        show_lines(explanation_lines(found))

@@ -18,7 +18,7 @@ from gerules.cli.options import (
     read_dims,
     read_shapes,
 )
-from gerules.cli.output import show_json, show_text
+from gerules.cli.output import show_json, show_lines
 
 
 @guarded
@@ -72,4 +72,4 @@ def find_command(
         show_json(found.as_json())
         return
     warn(found.warnings)
-    show_text("\n".join(finding_lines(found, limit=limit)))
+    show_lines(finding_lines(found, limit=limit))

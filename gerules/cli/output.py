@@ -17,6 +17,7 @@ from rich.console import Console, RenderableType
 
 from gerules.cli.errors import CliError
 from gerules.errors import Diagnostic, table
+from gerules.errors.printable import printable_line
 
 _WIDE: Final = 4096
 """Columns where no terminal says how many: names are never cut in a file or a pipe."""
@@ -67,6 +68,14 @@ def show_text(text: str) -> None:
     with _showing():
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    """Write lines to stdout, each on one line whatever names from outside hold.
+
+    Raises CliError E10004 when stdout takes no more.
+    """
+    show_text("\n".join(printable_line(line) for line in lines))
 
 
 def show_json(value: object) -> None:

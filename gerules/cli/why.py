@@ -25,7 +25,7 @@ from gerules.cli.options import (
     read_params,
     read_shapes,
 )
-from gerules.cli.output import show_json, show_text
+from gerules.cli.output import show_json, show_lines
 
 
 @guarded
@@ -74,4 +74,4 @@ def why_command(
     if json:
         show_json(story.as_json())
     else:
-        show_text("\n".join(story_lines(story)))
+        show_lines(story_lines(story))

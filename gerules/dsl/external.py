@@ -342,8 +342,8 @@ class _Call:
             found = self.function(*graph, **taken)
         except (Reject, EvalError):
             raise
-        except Exception as error:
-            text = str(error) or "without a message"
+        except (Exception, SystemExit) as error:
+            text = " ".join(str(error).split()) or "without a message"
             raise self._failed(f"raised {type(error).__name__}: {text}") from None
         try:
             return self.gives.give(found)

@@ -14,6 +14,7 @@ import numpy as np
 
 from gerules.dsl.read_pattern import DTYPE_CLASSES, DTYPES
 from gerules.engine.reasons import called
+from gerules.errors.printable import printable_line
 from gerules.ir import UNKNOWN_DIM, Attr, Const, Dim, DType, Node, TensorType
 from gerules.ops import OpSchema, Schemas
 from gerules.pipeline.region import Region, refusal
@@ -86,7 +87,7 @@ class Draft:
         named = [f"{n} {op}" if n > 1 else op for op, n in list(ops.items())[:_MOST_NAMED]]
         n_others = sum(list(ops.values())[_MOST_NAMED:])
         doc = ", ".join(named) + (f" and {n_others} more" if n_others else "")
-        lines = [f"# {self.note}", ""]
+        lines = [f"# {printable_line(self.note)}", ""]
         lines += [f"define {self.op}({names}) -> {', '.join(self.results)}:"]
         lines += [f"    {line}" for line in self.body]
         lines += ["", f'rule {self.rule} in drafted "{doc} as one operator":']

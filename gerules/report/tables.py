@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from gerules.errors.printable import printable
+from gerules.errors.printable import printable_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Grid:
 
     def __rich__(self) -> Group:
         # Above and below the table and no part of it, which would fold them to its width.
-        title = [Text(printable(self.title), "bold")] if self.title else []
-        notes = [Text(printable(note), "dim") for note in self.notes]
+        title = [Text(printable_line(self.title), "bold")] if self.title else []
+        notes = [Text(printable_line(note), "dim") for note in self.notes]
         return Group(*title, make_table(self), *notes)
 
 
@@ -56,7 +56,7 @@ def make_table(grid: Grid) -> Table:
             no_wrap=column.align == "right",
         )
     for row in grid.rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*(Text(printable_line(cell)) for cell in row))
     return table
 
 
@@ -66,5 +66,5 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Table:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in pairs:
-        table.add_row(Text(printable(name)), Text(printable(value)))
+        table.add_row(Text(printable_line(name)), Text(printable_line(value)))
     return table

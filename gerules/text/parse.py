@@ -39,6 +39,9 @@ _WORDS: Final = {
 }
 _MAX_EXPECTED: Final = 12
 
+_BRACKET: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`\n]*`|#[^\n]*|[()\[\]{}]')
+"""A bracket, or what may hold one that does not count."""
+
 
 class Grammar:
     """One grammar file and its parser, which is built at first use and shared between threads."""
@@ -162,7 +165,23 @@ def _describe(
         found, hint = "the end of the file", "the file stops in the middle of an item"
     at = min(at, len(source.text))
     span = Span(source, at, min(at + width, len(source.text)))
-    return Diagnostic(table.SYNTAX, {"found": found, "expected": hint}, span)
+    notes = list[str]()
+    opened = _open_bracket(source.text, start, at)
+    if opened is not None and "\n" in source.text[opened:at]:
+        place = Span(source, opened, opened + 1)
+        notes.append(f"`{source.text[opened]}` is opened at {place} and not closed before this")
+    return Diagnostic(table.SYNTAX, {"found": found, "expected": hint}, span, notes=tuple(notes))
+
+
+def _open_bracket(text: str, start: int, end: int) -> int | None:
+    """Return where the innermost bracket stands that is open at `end`, texts and comments left out."""
+    opened: list[int] = []
+    for found in _BRACKET.finditer(text, start, end):
+        if found[0] in "([{":
+            opened.append(found.start())
+        elif found[0] in ")]}" and opened:
+            opened.pop()
+    return opened[-1] if opened else None
 
 
 def _describe_layout(source: Source, start: int, error: LayoutError) -> Diagnostic:

@@ -107,3 +107,15 @@ def test_what_validate_would_refuse_is_said(run: Run, residual: Path, tmp_path: 
     result = run("bisect", residual, "--rules", slight, "--rtol", "0.1")
     assert result.exit_code == 0
     assert "`compile --validate` allows 0.0001 for fp32: ask with --rtol 0.0001" in result.stdout
+
+
+def test_a_switch_file_that_is_there_is_never_replaced(run: Run, residual: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own" / "fusion_switch.cfg"
+    own.parent.mkdir()
+    own.write_text("mine", encoding="utf-8")
+    result = run("bisect", residual, "-o", own.parent)
+    assert result.exit_code == 1
+    assert "E10004" in result.stderr and "there is one already" in result.stderr
+    assert own.read_text(encoding="utf-8") == "mine"
+    file = run("bisect", residual, "-o", own)
+    assert file.exit_code == 1 and "it is a file, and a folder is wanted" in file.stderr

@@ -314,6 +314,8 @@ def test_what_is_not_known_rejects_the_match(table: FunctionTable) -> None:
         (None, "gave None (NoneType), which is no bool"),
         (ValueError("seven is right out"), "raised ValueError: seven is right out"),
         (KeyError(), "raised KeyError: without a message"),
+        (SystemExit(0), "raised SystemExit: 0"),
+        (RuntimeError("one\ntwo"), "raised RuntimeError: one two"),
     ],
 )
 def test_a_function_that_fails_is_an_error_with_both_places(
@@ -321,7 +323,7 @@ def test_a_function_that_fails_is_an_error_with_both_places(
 ) -> None:
     @predicate(functions=table)
     def fails(n: int) -> bool:
-        if isinstance(result, Exception):
+        if isinstance(result, BaseException):
             raise result
         return result  # type: ignore[return-value]
 
