@@ -207,7 +207,7 @@ def is_rounded_anyway(rule: Rule, node: Syntax, setting: Setting) -> bool:
     types = _types_of(rule, setting)
     n_uses = sum(isinstance(item, Ref | BuildRef) and item.name == name for item in _inside(rule))
     n_tied = sum(
-        _is_tied(call, schema, place, types, typed)
+        _is_tied(call, schema, place, types, typed, setting)
         for call, schema in _calls(rule, setting)
         for place in _places_of(call, schema, name)
     )
@@ -224,23 +224,37 @@ def _places_of(call: BuildCall, schema: OpSchema, name: str) -> Iterator[int]:
 
 
 def _is_tied(
-    call: BuildCall, schema: OpSchema, place: int, types: dict[object, object], typed: str
+    call: BuildCall, schema: OpSchema, place: int, types: dict[object, object], typed: str, setting: Setting
 ) -> bool:
     """Whether an operand has, by the schema, the type of another that has the type of `typed`."""
     param = param_at(schema, place)
-    return (
-        param is not None
-        and bool(param.type_var)
-        and any(
-            isinstance(arg, BuildRef)
-            and arg.name in types
-            and _root(types, arg.name) == _root(types, typed)
-            and (other := param_at(schema, at)) is not None
-            and other.type_var == param.type_var
-            for at, arg in enumerate(call.args)
-            if at != place
-        )
+    if param is None or not param.type_var:
+        return False
+    others = [(at, arg) for at, arg in enumerate(call.args) if at != place]
+    return any(
+        (other := param_at(schema, at)) is not None
+        and other.type_var == param.type_var
+        and _has_type(arg, types, typed, setting)
+        for at, arg in others
     )
+
+
+def _has_type(arg: Syntax, types: dict[object, object], typed: str, setting: Setting) -> bool:
+    """Whether an operand has the type of a matched value: it is one like it, or is made of one like it."""
+    match arg:
+        case BuildRef(name=name):
+            return name in types and _root(types, name) == _root(types, typed)
+        case BuildCall(op=PlainOp(name=op, is_optional=False), args=args):
+            schema = setting.schema(op)
+            result = schema.outputs[0].type_var if schema is not None and schema.outputs else ""
+            return bool(result) and any(
+                (param := param_at(schema, at)) is not None
+                and param.type_var == result
+                and _has_type(inner, types, typed, setting)
+                for at, inner in enumerate(args)
+            )
+        case _:
+            return False
 
 
 def _are_values(expr: Binary, types: dict[object, object]) -> bool:

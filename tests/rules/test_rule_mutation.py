@@ -109,15 +109,18 @@ def shipped() -> RuleBook:
     return load_rules([rules_folder()], schemas=Schemas())
 
 
-LEAST_SCORE = 0.7
-"""Of all edits of the rules looked at here. May only rise; 0.9 is wanted."""
+LEAST_SCORE = 0.92
+"""Of all edits of the rules looked at here. May only rise."""
+
+SLOW = frozenset({"fuse.attention", "fuse.norm", "extract.blocks"})
+"""Rulesets of large patterns: a rule takes a minute and more."""
 
 
 def test_the_tests_of_shipped_rules_notice_edits():
-    # A fixed part of the clean-up rules; all rules take minutes: `gerules rules test --mutate`.
-    rules = [rule for rule in shipped().rules if rule.ruleset == "cleanup"]
+    # Every second rule; all rules take minutes: `gerules rules test --mutate`.
+    rules = [rule for rule in shipped().rules if rule.ruleset not in SLOW][::2]
     report = mutate_rules(shipped(), rules)
     survivors = "\n".join(str(item.mutant) for item in report.survivors)
     assert report.unfit == []
     assert report.total.score >= LEAST_SCORE, survivors
-    assert report.kinds["guard dropped"].score >= 0.9, survivors
+    assert report.kinds["guard dropped"].score >= 0.95, survivors

@@ -94,6 +94,8 @@ def test_an_optional_constant_is_read_where_there_is_one(guard: str, is_proven: 
     [
         ("c = cast(k * 2, x.dtype)", "Mul(x, c)", True),
         ("c = cast(k * 2, k.dtype)", "Mul(x, c)", True),  # the schema of Mul says that k has the type of x
+        ("c = cast(k * 2, x.dtype)", "Mul(Neg(x), c)", True),
+        ("c = cast(k * 2, x.dtype)", "Mul(Cast(x, to=f16), c)", False),
         ("c = cast(k * 2, f16)", "Mul(x, c)", False),
         ("c = cast(k * 2, x.dtype)", "Mul(c, c)", False),  # no operand whose type is known
         ("c = cast(k * 2, x.dtype)", "Mul(x, Neg(c))", False),
