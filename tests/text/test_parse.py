@@ -192,3 +192,11 @@ def test_no_text_makes_the_parser_fall_over(text: str) -> None:
         parse_rules(Source("f.ger", text))
     except GerulesError as error:
         assert str(error)
+
+
+def test_a_bracket_that_stays_open_is_pointed_at() -> None:
+    text = 'rule a in b "x (":\n    match:\n        y = Mul(Relu(x), k  # (\n    rewrite:\n        y = x\n'
+    with pytest.raises(TextError) as caught:
+        parse_rules(Source("a.ger", text))
+    (fault,) = caught.value.diagnostics
+    assert fault.notes == ("`(` is opened at a.ger:3:16 and not closed before this",)
