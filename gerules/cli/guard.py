@@ -16,6 +16,7 @@ import typer
 
 from gerules.cli.errors import CliError
 from gerules.cli.output import show_json
+from gerules.cli.start import let_commands_hear
 from gerules.errors import Diagnostic, GerulesError, render, table
 
 OK: Final = 0
@@ -41,6 +42,7 @@ def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
         given = signature.bind(*args, **kwargs).arguments
         is_json, is_debug = bool(given.get("json")), bool(given.get("debug"))
         try:
+            let_commands_hear()
             command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise

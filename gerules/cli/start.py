@@ -11,15 +11,21 @@ _INTERRUPTED = 130
 
 def main() -> int:
     """Run the program and return its exit code; the entry point of the `gerules` script."""
-    before = signal.signal(signal.SIGINT, _leave)
+    signal.signal(signal.SIGINT, leave_at_once)
     from gerules.cli.app import main as run
 
-    signal.signal(signal.SIGINT, before)
     return run()
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
-    # Modules that are half read may swallow an exception, or turn it into another. Nothing is open yet.
+def let_commands_hear() -> None:
+    """Let an interrupt be an exception again: from here on a command knows what it has open."""
+    if signal.getsignal(signal.SIGINT) is leave_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def leave_at_once(number: int, frame: FrameType | None) -> None:
+    """End the process: nothing is open yet."""
+    # Modules that are half read may swallow an exception, or turn it into another, and so may the reader of arguments.
     sys.stderr.write("interrupted; nothing was left half-written\n")
     sys.stderr.flush()
     import os
