@@ -25,7 +25,7 @@ def let_commands_hear() -> None:
 
 def leave_at_once(number: int, frame: FrameType | None) -> None:
     """End the process: nothing is open yet."""
-    # Modules that are half read may swallow an exception, or turn it into another; so may who reads arguments.
+    # Modules that are half read may swallow an exception, or turn it into another.
     sys.stderr.write("interrupted; nothing was left half-written\n")
     sys.stderr.flush()
     import os
