@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, cast
+from typing import Final, cast, overload
 
 from gerules.dsl.external import place_of, shown_path
 from gerules.dsl.pattern_builder import Pattern, PatternFault
@@ -123,10 +123,27 @@ PATTERNS: Final = FusionPatterns()
 """What `register_fusion_pattern` has got."""
 
 
+@overload
+def register_fusion_pattern(function: _PatternFunction, /) -> FusionPattern: ...
+
+
+@overload
 def register_fusion_pattern(
     *, name: str = "", ruleset: str = "main", priority: int = 0
-) -> Callable[[_PatternFunction], FusionPattern]:
+) -> Callable[[_PatternFunction], FusionPattern]: ...
+
+
+def register_fusion_pattern(
+    function: _PatternFunction | None = None,
+    /,
+    *,
+    name: str = "",
+    ruleset: str = "main",
+    priority: int = 0,
+) -> FusionPattern | Callable[[_PatternFunction], FusionPattern]:
     """Let a Python function give a rule, for all compiles of this process.
+
+    A decorator: `@register_fusion_pattern` or, with settings, `@register_fusion_pattern(ruleset="mine")`.
 
     A function without parameters returns the text of a rule file. One with a parameter gets a `Pattern`,
     and builds a rule with it; its docstring says the identity that the rule uses. Either way it is a rule
@@ -142,8 +159,8 @@ def register_fusion_pattern(
         A decorator; what stands under the function's name afterwards is a `FusionPattern`.
 
     Raises:
-        RuleError: E40128 when another function has the name. What is wrong in the rule is told when rules are
-            loaded.
+        RuleError: E40128 when another function has the name, or what is decorated is no function. What is
+            wrong in the rule is told when rules are loaded.
     """
 
     def register(function: _PatternFunction) -> FusionPattern:
@@ -152,7 +169,15 @@ def register_fusion_pattern(
         PATTERNS.add(pattern)
         return pattern
 
-    return register
+    if function is None:
+        return register
+    given = cast("object", function)
+    if not callable(given):
+        raise RuleError(
+            table.PATTERN_FAILED, name=repr(given)[:40], reason="it is no function",
+            remedy="write `@register_fusion_pattern`, or `@register_fusion_pattern(name=..., ruleset=...)`",
+        )  # fmt: skip
+    return register(function)
 
 
 def unregister_fusion_pattern(name: str) -> None:

@@ -232,6 +232,17 @@ def registered() -> Iterator[list[str]]:
         unregister_fusion_pattern(name)
 
 
+def test_the_decorator_stands_bare_or_with_settings(registered: list[str]) -> None:
+    registered += ["given", "everything"]
+    assert register_fusion_pattern(given).source.text == register_fusion_pattern()(given).source.text
+    assert register_fusion_pattern(everything).ruleset == "main"
+    assert [item.name for item in PATTERNS] == ["given", "everything"]
+    with pytest.raises(RuleError, match="it is no function") as caught:
+        register_fusion_pattern("my.rules")  # type: ignore[call-overload] # what a user gets wrong
+    (fault,) = caught.value.diagnostics
+    assert fault.code.code == "E40128" and "fusion_pattern(name=..., ruleset=...)`" in str(fault.facts)
+
+
 def test_a_name_is_given_once(registered: list[str]) -> None:
     registered.append("mine")
     first = register_fusion_pattern(name="mine")(given)
