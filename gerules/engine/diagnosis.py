@@ -26,6 +26,7 @@ from gerules.dsl.syntax import (
     Target,
     TypePattern,
     ValuePattern,
+    VariableOp,
     patterns_in,
 )
 from gerules.engine.index import CONST
@@ -166,7 +167,9 @@ class Diagnosis:
                 self._spoken(value),
                 f"only a value made by {wanted} fits here",
             )
-        reason = self._attrs(call, node) or self._operands(call, graph, node)
+        reason = (
+            self._surplus(call, node) or self._attrs(call, node) or self._operands(call, graph, node)
+        )
         if reason is not None:
             return reason
         return Finding(
@@ -250,21 +253,37 @@ class Diagnosis:
             case CaptureAttr(name=name, is_optional=is_optional):
                 return name == "_" or is_optional or found is not None
 
+    def _surplus(self, call: CallPattern, node: Node) -> Finding | None:
+        """Say that a node has inputs of which neither operands nor keywords of the pattern speak."""
+        op = call.op
+        args = [arg for arg in call.args if not isinstance(arg, RestInputs | AnyInputs)]
+        if len(args) < len(call.args) or not isinstance(op, PlainOp | VariableOp):
+            return None
+        if isinstance(op, PlainOp) and op.order == "any":
+            return None
+        site = self._site
+        keywords = [
+            site.schemas.attr_or_input(node.op, arg.name.name, site.version_of(node.op)) for arg in call.attrs
+        ]
+        claimed = {item.input_index for item in keywords if item is not None}
+        given = [place for place, value in enumerate(node.inputs) if value is not None]
+        free = [place for place in given if place not in claimed]
+        if not any(place >= len(args) for place in free):
+            return None
+        written = [*(arg.span.text for arg in args), "...", *(arg.span.text for arg in call.attrs)]
+        open_call = " ".join(f"{call.span.text.partition('(')[0]}({', '.join(written)})".split())
+        return Finding(
+            f"{node.op} has {len(free)} inputs, the pattern takes {len(args)}",
+            f"{_label(node)} reads {', '.join(self._name(node.inputs[place]) for place in free)}",
+            f"write `{_short(open_call)}`",
+        )
+
     def _operands(self, call: CallPattern, graph: PatternGraph, node: Node) -> Finding | None:
         if isinstance(call.op, ChainOp):
             return None
         args = [arg for arg in call.args if not isinstance(arg, RestInputs | AnyInputs)]
-        is_open = len(args) < len(call.args)
         schema = self._site.schema(node.op)
         commutes = schema is not None and schema.is_commutative
-        known = {arg.name.name for arg in call.attrs}
-        extra = [value for value in node.inputs[len(args) :] if value is not None]
-        if extra and not is_open and not known and len(args) < len(node.inputs):
-            return Finding(
-                f"{node.op} has more inputs than the pattern says",
-                f"{len(node.inputs)} at {_label(node)}, {len(args)} in the pattern",
-                "",
-            )
         for place, arg in enumerate(args):
             accepted = graph.ops_of(arg)
             here = node.inputs[place] if place < len(node.inputs) else None

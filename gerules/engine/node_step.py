@@ -79,7 +79,7 @@ def node_link(shape: NodeShape, site: Site, keywords: Keywords) -> Link:
             if n_inputs > n_args and not is_open:
                 for extra in range(n_args, n_inputs):
                     if inputs[extra] is not None and extra not in form.claimed:
-                        return m.miss(depth, span, inputs[extra])
+                        return m.miss(depth, span, m.value(source))
             mark = len(m.trail)
             for check in form.checks:
                 if not check(m, node):

@@ -83,13 +83,14 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Where a pattern matches in a model; `near` is where it almost does, if asked for."""
+    """Where a pattern matches in a model; `near` is where it almost does, if asked for (`is_near`)."""
 
     model: str
     pattern: str
     occurrences: tuple[Occurrence, ...]
     near: tuple[AttemptGroup, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
+    is_near: bool = False
 
     @property
     def n_closed(self) -> int:
@@ -165,7 +166,7 @@ def find(
     if recorder is not None:
         (plan,) = done.plans.plans
         groups = group_attempts(_near(recorder.attempts({_RULE: plan}), done.places))
-    return Findings(graph.name, pattern.strip(), tuple(found), groups, tuple(warnings))
+    return Findings(graph.name, pattern.strip(), tuple(found), groups, tuple(warnings), near)
 
 
 def _read_pattern(pattern: str, where: Sequence[str], book: RuleBook) -> Rule:

@@ -29,7 +29,8 @@ def finding_lines(found: Findings, *, limit: int) -> Iterator[str]:
     more = f", {limit} of them shown" if n_found > limit else ""
     n_open = n_found - found.n_closed
     open_text = f", {n_open} of them with values that others read too" if n_open else ""
-    yield f"{count_text(n_found, 'place')} in {found.model}{more}{open_text}"
+    hint = "" if n_found or found.is_near else "; --near tells where it almost matches"
+    yield f"{count_text(n_found, 'place')} in {found.model}{more}{open_text}{hint}"
 
 
 def _place_lines(number: int, item: Occurrence) -> Iterator[str]:

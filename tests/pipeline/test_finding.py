@@ -111,6 +111,25 @@ def test_near_misses_say_how_far_it_came(graph: Graph, book: RuleBook) -> None:
     assert find(graph, "Relu(Conv(...))", rules=book).near == ()
 
 
+def test_an_input_more_than_the_pattern_takes_is_told(book: RuleBook) -> None:
+    graph = gerules.parse_graph(
+        "graph g:\n    opset 17\n    input x: f32[1, 3, 8, 8]\n    W: const f32[4, 3, 3, 3] = random(1)\n"
+        "    q: const i64[8] = [0, 0, 1, 1, 0, 0, 1, 1]\n    p = Pad(x, q)\n"
+        "    y = Conv(p, W)\n    return y\n"
+    )
+    found = find(graph, "Conv(Pad(x), W)", rules=book, near=True)
+    (group,) = found.near
+    assert group.best.reason == "Pad has 2 inputs, the pattern takes 1"
+    assert (group.best.seen, group.best.wanted) == ("p reads x, q", "write `Pad(x, ...)`")
+    assert find(graph, "Conv(Pad(x, ...), W)", rules=book, near=True).occurrences
+    assert find(graph, "Conv(Pad(x, pads=p), W)", rules=book, near=True).occurrences
+    (group,) = find(graph, 'Conv(Pad(x, mode="edge"), W)', rules=book, near=True).near
+    assert group.best.wanted == 'write `Pad(x, ..., mode="edge")`'
+    assert list(finding_lines(found, limit=1))[-1] == "0 places in g"
+    asked = list(finding_lines(find(graph, "Relu(x)", rules=book), limit=1))
+    assert asked == ["0 places in g; --near tells where it almost matches"]
+
+
 def test_named_patterns_and_sets_of_the_rules_may_be_used(graph: Graph, book: RuleBook) -> None:
     assert ("n",) in places(find(graph, "f@UNARY(v)", rules=book))
 
