@@ -9,7 +9,7 @@ from typing import Final, cast
 import numpy as np
 
 from gerules.dsl.expressions import Expr, Ident, ListExpr, Literal, MapExpr, Negate, Ref
-from gerules.dsl.syntax import DimPattern, DimSize, GivenAttr, GivenValue, RuleTest
+from gerules.dsl.syntax import DimPattern, DimSize, Elements, GivenAttr, GivenValue, RuleTest
 from gerules.errors import Span
 from gerules.ir import DType
 from gerules.report.rule_inputs import SIZE_OF_NAMED_DIM
@@ -101,6 +101,28 @@ def _renumbered(expr: Expr, old: int, new: int) -> Expr:
             return MapExpr(expr.span, tuple((key, _renumbered(value, old, new)) for key, value in pairs))
         case _:
             return expr
+
+
+def with_equal_sizes(test: RuleTest, size: int = 3) -> RuleTest:
+    """Return the test with one size for all dimensions that are given, but those of one."""
+
+    def dim(item: GivenValue, dim: DimPattern) -> DimPattern:
+        return DimSize(item.span, size) if isinstance(dim, DimSize) and dim.size > 1 else dim
+
+    return map_dims(test, dim)
+
+
+def with_equal_elements(test: RuleTest) -> RuleTest:
+    """Return the test with ones in all inputs that run; constants stay as they are."""
+    return replace(
+        test,
+        inputs=tuple(
+            replace(item, low=None, high=None, elements=Elements(item.span, "fill", (1,)))
+            if isinstance(item, GivenValue) and item.type is not None and not item.type.is_const
+            else item
+            for item in test.inputs
+        ),
+    )
 
 
 def map_dims(test: RuleTest, change: Callable[[GivenValue, DimPattern], DimPattern]) -> RuleTest:

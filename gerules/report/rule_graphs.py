@@ -329,6 +329,8 @@ class _Builder:
             for key, value in cast("Mapping[str, Value]", self.parts.attr_given(call.rest.name)).items():
                 self.parts.put(name, key, value, inputs, attrs)
         is_open = call.rest is not None and call.rest.name is None
+        if is_open:
+            self.ignored(name, {attr.name.name for attr in call.attrs}, inputs, attrs)
         self.parts.complete(name, inputs, attrs, is_open=is_open)
         return self.parts.node(name, inputs, attrs, max(n_outputs, self.parts.n_parts(name, inputs, attrs)))
 
@@ -436,10 +438,19 @@ class _Builder:
         return self.editor.add_input(type, name)
 
     # ------------------------------------------------------------ keywords
+    def ignored(self, op: str, named: set[str], inputs: list[int | None], attrs: dict[str, Attr]) -> None:
+        """Give what `**` ignores: of `_ = {...}`, what the operator has and the call does not name."""
+        schema = self.setting.schema(op)
+        for key, value in self.parts.ignored().items():
+            if schema is not None and key in schema.attrs and key not in named:
+                self.parts.put(op, key, value, inputs, attrs)
+
     def keyword(
         self, op: str, name: str, pattern: AttrPattern, inputs: list[int | None], attrs: dict[str, Attr]
     ) -> None:
         match pattern:
+            case CaptureAttr(name=bound) if bound == ANY:
+                self.parts.put(op, name, self.parts.ignored().get(name), inputs, attrs)
             case CaptureAttr(name=bound):
                 if bound in self.parts.given and isinstance(self.parts.given[bound], GivenAttr):
                     self.parts.put(op, name, self.parts.attr_given(bound), inputs, attrs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,16 @@ import numpy.typing as npt
 from gerules.dsl.book import RuleBook
 from gerules.dsl.expr import Scope, evaluate, view_of
 from gerules.dsl.functions_shape import dtype_limits
-from gerules.dsl.syntax import DimName, DimSize, Elements, GivenAttr, GivenValue, RuleTest, TypePattern
+from gerules.dsl.syntax import (
+    ANY,
+    DimName,
+    DimSize,
+    Elements,
+    GivenAttr,
+    GivenValue,
+    RuleTest,
+    TypePattern,
+)
 from gerules.dsl.values import Value
 from gerules.engine.candidate import Infer, Refused
 from gerules.engine.constants import attr_of_value
@@ -83,7 +92,7 @@ class TestGraph:
     def leaf(self, name: str, wanted: TypePattern | None) -> int | None:
         """Return the value that the test gives for a name; None when it gives none."""
         item = self.given.get(name)
-        if item is None or name in self.absent:
+        if item is None or name in self.absent or name == ANY:
             return None
         self.used.add(name)
         if isinstance(item, GivenAttr):
@@ -160,6 +169,13 @@ class TestGraph:
             )  # fmt: skip
             self._attrs[name] = evaluate(item.value, scope)
         return self._attrs[name]
+
+    def ignored(self) -> Mapping[str, Value]:
+        """Return what the test gives, by `_ = {...}`, for attributes that patterns ignore."""
+        found = self.attr_given(ANY) if ANY in self.given else {}
+        if not isinstance(found, Mapping):
+            raise Unbuildable('what is ignored is given as a map: `_ = {"axis": 0}`')
+        return cast("Mapping[str, Value]", found)
 
     # ------------------------------------------------------------ parameters
     def put(self, op: str, name: str, value: Value, inputs: list[int | None], attrs: dict[str, Attr]) -> None:

@@ -120,7 +120,7 @@ def _is_same(rule: Rule, node: Syntax, new: object, kind: str, setting: Setting)
     """Whether it is proven that an edit says the same as the rule."""
     match kind, node, new:
         case "const dropped", TypePattern(), _:
-            return needs_elements(rule, node)
+            return needs_elements(rule, node, setting)
         case "cast dropped", CallExpr(), _:
             return is_rounded_anyway(rule, node, setting)
         case "type widened", TypePattern(), TypePattern() if new.dims != node.dims:

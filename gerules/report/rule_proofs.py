@@ -127,12 +127,19 @@ _ELEMENTS: Final = frozenset({"arrays", "numbers"})
 """Subjects of functions that read the elements of what they are given; `_READERS` are the others."""
 
 
-def needs_elements(rule: Rule, node: TypePattern) -> bool:
-    """Whether a `const` says nothing new: a step reads the elements in any case, and rejects without."""
+def needs_elements(rule: Rule, node: TypePattern, setting: Setting) -> bool:
+    """Whether a `const` says nothing new: something reads the elements in any case, and rejects without.
+
+    That is a step, or an attribute of what is built.
+    """
     names = _names_with(rule, node, with_optional=True)
+    attrs = [value for call, _ in _calls(rule, setting) for _, value in call.attrs]
     return any(
-        _reads(step.value, name) if isinstance(step, FoldLine) else _rejects(step.test, name)
-        for step in rule.steps
+        any(_reads(value, name) for value in attrs)
+        or any(
+            _reads(step.value, name) if isinstance(step, FoldLine) else _rejects(step.test, name)
+            for step in rule.steps
+        )
         for name in names
     )
 

@@ -51,6 +51,8 @@ from gerules.report.rule_edits import (
     with_attr,
     with_dims,
     with_dtype,
+    with_equal_elements,
+    with_equal_sizes,
     with_expr,
     with_floats,
     with_item,
@@ -70,6 +72,13 @@ _FLOATS: Final = DTYPES[:4]
 _RANGES: Final = ((0.0, 1.0), (0.5, 2.0), (-10.0, 10.0), (-0.01, 0.01), (-300.0, 300.0), (100.0, 60000.0))
 _FILLS: Final = (0, 1, -1, 2)
 _SPECIAL: Final = (float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1.0)
+_FLAGS: Final = frozenset({
+    "ceil_mode", "count_include_pad", "exclusive", "fmod", "is_causal", "keepdims", "largest",
+    "noop_with_empty_axes", "reverse", "saturate", "select_last_index", "sorted", "transA", "transB",
+    "training_mode",
+})  # fmt: skip
+"""Whole numbers that are 0 or 1; schemas do not say so."""
+
 _BY_KIND: Final[Mapping[str, tuple[object, ...]]] = {
     "int": (0, 1, 2, -1, 3),
     "float": (0.5, 2.0, 1.0, 0.0, -1.0, 0.125),
@@ -147,10 +156,10 @@ class Variations:
             mentioned = {attr.name.name for attr in call.attrs}
             for key in (keyword,) if keyword is not None else sorted(specs.keys() - mentioned):
                 for value in _values_for(specs.get(key), key):
-                    if keyword is not None:
-                        yield with_attr(test, name, value)
-                    else:
-                        yield self._with_entry(test, name, key, value)
+                    found = self._with_param(test, name, keyword, key, value)
+                    # Most axes, mixed up, change a shape, which the engine refuses; of one size they do not.
+                    # Equal elements tell which of them is taken.
+                    yield from dict.fromkeys((found, with_equal_sizes(found), with_equal_elements(found)))
         for place, item in enumerate(test.inputs):
             if not isinstance(item, GivenValue) or item.type is None:
                 continue
@@ -409,15 +418,20 @@ class Variations:
             return None
         call, name, keyword = picked
         specs = self._specs(call, test)
-        if keyword is not None:
-            value = self._value_for(specs.get(keyword), keyword)
-            return None if value is None else with_attr(test, name, value)
         mentioned = {attr.name.name for attr in call.attrs}
-        key = self._pick(sorted(specs.keys() - mentioned))
-        value = self._value_for(specs[key], key) if key is not None else None
+        key = keyword if keyword is not None else self._pick(sorted(specs.keys() - mentioned))
+        value = self._value_for(specs.get(key), key) if key is not None else None
         if key is None or value is None:
             return None
-        return self._with_entry(test, name, key, value)
+        return self._with_param(test, name, keyword, key, value)
+
+    def _with_param(
+        self, test: RuleTest, name: str, keyword: str | None, key: str, value: object
+    ) -> RuleTest:
+        """Return the test with a value for what a call binds or ignores."""
+        if keyword is None or name == ANY:
+            return self._with_entry(test, name, key, value)
+        return with_attr(test, name, value)
 
     def _with_entry(self, test: RuleTest, name: str, key: str, value: object) -> RuleTest:
         """Return the test with an entry of what `**name` captures."""
@@ -496,22 +510,27 @@ class Variations:
 
 # ---------------------------------------------------------------- what a rule captures
 def _captured(rule: Rule) -> Iterator[tuple[CallPattern, str, str | None]]:
-    """Yield the calls that bind attributes: the name bound, and the attribute, None for all the others."""
+    """Yield the calls that bind attributes: the name bound, and the attribute, None for all the others.
+
+    What a call ignores, by `axis=_` or `**`, is bound to `_`.
+    """
     for line in match_lines(rule.match):
         for call in patterns_in(line.pattern):
             if not isinstance(call, CallPattern):
                 continue
             for attr in call.attrs:
-                if isinstance(attr.pattern, CaptureAttr) and attr.pattern.name != ANY:
+                if isinstance(attr.pattern, CaptureAttr):
                     yield call, attr.pattern.name, attr.name.name
-            if call.rest is not None and call.rest.name is not None:
-                yield call, call.rest.name, None
+            if call.rest is not None:
+                yield call, call.rest.name or ANY, None
 
 
 def _values_for(spec: AttrSpec | None, name: str) -> list[object]:
     """Return what an attribute may be besides its default."""
     kind = spec.kind if spec is not None else "ints"
     values: Sequence[object] = _TEXTS.get(name, ()) if kind == "string" else _BY_KIND.get(kind, ())
+    if name in _FLAGS:
+        values = (0, 1)
     return [value for value in values if spec is None or value != spec.default]
 
 

@@ -89,6 +89,20 @@ def test_an_optional_constant_is_read_where_there_is_one(guard: str, is_proven: 
     assert bool(proven("const dropped", text)) is is_proven
 
 
+@pytest.mark.parametrize(("alpha", "is_proven"), [("scalar(k)", True), ("numel(k)", False)])
+def test_an_attribute_of_what_is_built_reads_a_constant_too(alpha: str, is_proven: bool):
+    text = f"""
+    match:
+        y = Mul(x, k: const)
+    rewrite:
+        y = LeakyRelu(x, alpha={alpha})
+    test:
+        x: f32[3]
+        k: const f32[]
+"""
+    assert bool(proven("const dropped", text)) is is_proven
+
+
 @pytest.mark.parametrize(
     ("fold", "use", "is_proven"),
     [

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from gerules.cli.app import app
 from gerules.dsl.book import RuleBook
 from gerules.dsl.load import load_rules
 from gerules.dsl.shipped import rules_folder
@@ -102,7 +105,39 @@ rule r in s:
     test:
         x: f32[2, 3]
 """
+LOST_ATTRIBUTES = """
+rule r in s:
+    match:
+        y = ArgMax(Neg(x), **a)
+    rewrite:
+        y = ArgMin(x)
+    test:
+        x: f32[3, 4]
+"""
+IGNORED_ATTRIBUTE = """
+rule r in s:
+    once
+    match:
+        y = Softmax(x, {ignored})
+    rewrite:
+        y = Softmax(x, axis=-1)
+    test:
+        x: f32[3, 4]
+"""
+INFINITY = """
+rule r in s:
+    match:
+        y = Greater(x, 1000000.0)
+    rewrite:
+        y = Less(x, x)
+    test:
+        x: f32[3]
+"""
 WRONG = {
+    "attributes captured": LOST_ATTRIBUTES,
+    "an attribute ignored": IGNORED_ATTRIBUTE.format(ignored="axis=_"),
+    "all attributes ignored": IGNORED_ATTRIBUTE.format(ignored="**"),
+    "infinity": INFINITY,
     "one alternative": ONE_ALTERNATIVE,
     "keepdims=0": ONE_ATTRIBUTE,
     "overflow in f16": OVERFLOW,
@@ -140,6 +175,30 @@ def test_what_is_wrong_is_found_and_the_pasted_test_fails(name: str):
     assert found.is_shown
     pasted = run(f"{WRONG[name]}\n{found.block}", generated=0)
     assert [failure.test for failure in pasted.failures][:1] == ["the sides part"]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_the_command_prints_fails_when_pasted(name: str, tmp_path: Path):
+    file = tmp_path / "r.ger"
+    file.write_text("gerules 1\n" + WRONG[name], encoding="utf-8")
+    shown = CliRunner().invoke(app, ["rules", "test", str(file), "--generated", str(N)]).stdout
+    block = shown[shown.index("    test ") :].split("\n\n")[0]
+    pasted = run(f"{WRONG[name]}\n{block}\n", generated=0)
+    assert [failure.test for failure in pasted.failures][:1] == ["the sides part"]
+
+
+@pytest.mark.parametrize("dtype", ["f4e2m1", "f8e8m0", "f8e4m3fn", "i4", "u2", "bool"])
+def test_every_element_type_has_numbers_to_make_up(dtype: str):
+    text = f"""
+rule r in s:
+    match:
+        y = Identity(Neg(x: {dtype}))
+    rewrite:
+        y = Neg(x)
+    test:
+        x: {dtype}[2]
+"""
+    assert run(text, generated=20).counterexamples == []
 
 
 @pytest.mark.parametrize("name", WRONG)
