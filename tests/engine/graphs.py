@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -166,6 +167,12 @@ def _inner(body: Graph, args: Sequence[np.ndarray | None], book: RuleBook | None
 
 
 def _reference(node: Node, args: Sequence[np.ndarray | None], opset: int) -> list[np.ndarray]:
+    if node.op in ("Softmax", "LogSoftmax", "Hardmax") and opset < 13:
+        # onnx.reference has the newer ones only; the older ones see two axes, and normalize the second.
+        (x,), axis = args, node.attrs.get("axis", 1)
+        flat = x.reshape(int(np.prod(x.shape[:axis])), -1)
+        (found,) = _reference(replace(node, attrs={"axis": 1}), [flat], 13)
+        return [found.reshape(x.shape)]
     attrs = {
         k: _ONNX[v] if isinstance(v, DType) else list(v) if isinstance(v, tuple) else v
         for k, v in node.attrs.items()

@@ -16,6 +16,7 @@ from gerules.engine.keywords import value_of_const
 from gerules.engine.requirements import PatternGraph
 from gerules.engine.vocabulary import Vocabulary
 from gerules.ir import Const, DType, Graph
+from gerules.ir.elements import equal_elements, listed_elements, random_elements
 from gerules.ops import Schemas
 from gerules.ops.inference import ShapeError
 from tests.engine.graphs import Maker
@@ -26,6 +27,17 @@ BINARY = frozenset(["Add", "Mul", "Sub", "Div", "RealDiv", "Max", "Min", "Maximu
 
 class UnfitError(Exception):
     """This reading of the pattern cannot be built from what the test gives."""
+
+
+def elements_of(given: s.Elements, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    """The elements that a test writes out."""
+    match given.kind:
+        case "list":
+            return listed_elements(given.values, shape, dtype)
+        case "fill":
+            return equal_elements(given.values[0], shape, dtype)
+        case "random":
+            return random_elements(int(given.values[0]), shape, dtype)
 
 
 class Instance:
@@ -71,7 +83,9 @@ class Instance:
             # A dimension known by name has some size when it runs.
             shape = tuple(getattr(dim, "size", 3) for dim in item.type.dims or ())
             low, high = (item.low, item.high) if item.low is not None else (-1.0, 1.0)
-            if dtype.is_float:
+            if item.elements is not None:
+                array = elements_of(item.elements, shape, dtype)
+            elif dtype.is_float:
                 array = self.rng.uniform(low, high, shape)
             else:
                 low, high = (item.low, item.high) if item.low is not None else (0, 9)
