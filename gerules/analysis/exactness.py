@@ -32,6 +32,14 @@ N_DRAWS: Final = 3
 MAX_ELEMENTS: Final = 1 << 16
 """Larger inputs are left out: what shows in them shows in small ones."""
 
+MAX_ROUNDING: Final = 1e-2
+"""How far two results part by rounding at most, relative to the largest number, in float32 and wider."""
+
+_ADMIT: Final = (
+    'add `inexact "what changes"`, so that a profile can leave the rule out, or make both sides alike'
+)
+_WRONG: Final = "the sides differ by far more than rounding: the rule is wrong, or it needs a guard"
+
 _SPECIAL: Final = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
 
 
@@ -61,20 +69,23 @@ def missing_inexact(rule: Rule, bench: Bench) -> Diagnostic | None:
     if rule.is_inexact or not rule.rewrite:
         return None
     found: list[Difference] = []
+    is_wrong = False
     for trial, instance, after in _applied(rule, bench):
-        for feeds in _feeds(instance, seed_of(rule)):
+        for feeds, is_ordinary in _feeds(instance, seed_of(rule)):
             try:
                 before = trial.compute(instance.graph, feeds)
                 got = trial.compute(after, feeds)
             except GerulesError:
                 continue
-            found += (item for pair in zip(before, got, strict=False) for item in differences(*pair))
+            pairs = list(zip(before, got, strict=False))
+            found += (item for pair in pairs for item in differences(*pair))
+            is_wrong |= is_ordinary and any(parts_beyond_rounding(*pair) for pair in pairs)
     if not found:
         return None
     rounding = max((item for item in found if item.ulps < np.inf), key=lambda item: item.ulps, default=None)
     special = next((item for item in found if item.ulps == np.inf), None)
     notes = tuple(str(item) for item in (rounding, special) if item is not None)
-    facts = {"rule": rule.name.name}
+    facts = {"rule": rule.name.name, "remedy": _WRONG if is_wrong else _ADMIT}
     return Diagnostic(table.NOT_EXACT, facts, rule.name.span, notes=notes, severity="warning")
 
 
@@ -96,14 +107,15 @@ def _applied(rule: Rule, bench: Bench) -> Iterator[tuple[Trial, Instance, Graph]
             continue  # `rules test` says what is wrong with it
 
 
-def _feeds(instance: Instance, seed: int) -> Iterator[Mapping[str, Array]]:
+def _feeds(instance: Instance, seed: int) -> Iterator[tuple[Mapping[str, Array], bool]]:
+    """Yield inputs, each with whether all of its numbers are ordinary ones."""
     random = np.random.default_rng(seed)
-    yield instance.feeds
+    yield instance.feeds, True
     floats = {name for name, array in instance.feeds.items() if array.dtype.kind == "f" and array.size}
     for _ in range(N_DRAWS if floats else 0):
         drawn = {name: _redrawn(array, random) for name, array in instance.feeds.items() if name in floats}
-        yield {**instance.feeds, **drawn}
-        yield {**instance.feeds, **{name: _special(array, random) for name, array in drawn.items()}}
+        yield {**instance.feeds, **drawn}, True
+        yield {**instance.feeds, **{name: _special(array, random) for name, array in drawn.items()}}, False
 
 
 def _redrawn(array: Array, random: np.random.Generator) -> Array:
@@ -140,6 +152,21 @@ def differences(before: Array, after: Array) -> Iterator[Difference]:
         ulps = np.abs(_steps(one[finite]) - _steps(two[finite]))
         at = int(np.argmax(ulps))
         yield Difference(float(one[finite][at]), float(two[finite][at]), float(ulps[at]))
+
+
+def parts_beyond_rounding(before: Array, after: Array) -> bool:
+    """Whether two finite results of ordinary numbers part farther than rounding explains.
+
+    Held against the largest number of the result, so that what cancels out does not count; float16 rounds so
+    coarsely that nothing is said of it.
+    """
+    if before.dtype.kind != "f" or before.dtype.itemsize < 4 or before.shape != after.shape:
+        return False
+    finite = np.isfinite(before) & np.isfinite(after)
+    if not finite.any():
+        return False
+    one, two = before[finite].astype(np.float64), after[finite].astype(np.float64)
+    return bool(np.abs(one - two).max() > MAX_ROUNDING * np.abs(one).max())
 
 
 def _steps(array: Array) -> npt.NDArray[np.float64]:

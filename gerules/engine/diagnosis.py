@@ -30,7 +30,7 @@ from gerules.dsl.syntax import (
     patterns_in,
 )
 from gerules.engine.index import CONST
-from gerules.engine.keywords import is_equal, value_of_attr
+from gerules.engine.keywords import compares, is_equal, value_of_attr, window_default
 from gerules.engine.program import Program
 from gerules.engine.requirements import PatternGraph
 from gerules.engine.site import Site
@@ -190,6 +190,8 @@ class Diagnosis:
             name = arg.name.name
             mentioned.add(name)
             found = self._parameter(node, name)
+            if found is None and compares(arg.pattern):
+                found = window_default(node, name, self._site)
             if found is _NOT_CONST:
                 if not (isinstance(arg.pattern, CaptureAttr) and arg.pattern.name == "_"):
                     return Finding(
@@ -198,6 +200,14 @@ class Diagnosis:
                         f"make {name} a constant",
                     )
                 continue
+            if found is None and isinstance(arg.pattern, CaptureAttr) and not arg.pattern.is_optional:
+                if arg.pattern.name == "_":
+                    continue
+                return Finding(
+                    f"{name} of {node.op} is not given in the model",
+                    _label(node),
+                    f"write `{name}={arg.pattern.name}?`, which is none there",
+                )
             if not self._fits(arg.pattern, found, self._site.axis_rank(node, name)):
                 return Finding(
                     f"`{_short(arg.span.text)}` does not hold",
@@ -210,6 +220,8 @@ class Diagnosis:
         for name, attr in node.attrs.items():
             spec = schema.attrs.get(name) if schema is not None else None
             default = value_of_attr(spec.default) if spec is not None and spec.default is not None else None
+            if default is None:
+                default = window_default(node, name, self._site)
             if name not in mentioned and not is_equal(value_of_attr(attr), default, None):
                 return Finding(
                     f"the pattern leaves {name} of {node.op} at its default",

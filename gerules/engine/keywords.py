@@ -35,6 +35,12 @@ _FLOAT_TOLERANCE: Final = 1e-6
 """Attributes are float32 in files; a number in a rule is float64."""
 
 
+_WINDOWED: Final = frozenset(
+    ["AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool", "QLinearConv"]
+)
+_STEPS: Final = frozenset(["dilations", "pads", "strides"])
+
+
 class _Dynamic:
     """A keyword that is an input whose value is not known when compiling."""
 
@@ -107,6 +113,8 @@ class Keywords:
             else:
                 claimed.add(keyword.input_index)
                 fetch = _fetch_input(keyword.input_index, self._site)
+            if op in _WINDOWED and arg.name.name in _STEPS and compares(arg.pattern):
+                fetch = _fetch_steps(fetch, arg.name.name, self._site)
             words.append((arg.span, None if keyword is None else keyword.input_index))
             checks.append(self._check(arg.name.name, arg.pattern, fetch))
         rest = self._rest_check(schema, frozenset(mentioned))
@@ -184,6 +192,8 @@ class Keywords:
                 if name in mentioned:
                     continue
                 default = defaults.get(name)
+                if default is None:
+                    default = window_default(node, name, site)
                 if default is None or not is_equal(value_of_attr(value), default, site.axis_rank(node, name)):
                     return False
             return True
@@ -238,6 +248,37 @@ def _fetch_perm(written: Fetch, site: Site) -> Fetch:
         return found if rank is None else tuple(range(rank))[::-1]
 
     return fetch
+
+
+def _fetch_steps(written: Fetch, name: str, site: Site) -> Fetch:
+    def fetch(node: Node) -> object:
+        found = written(node)
+        return window_default(node, name, site) if found is None else found
+
+    return fetch
+
+
+def compares(pattern: AttrPattern) -> bool:
+    """Whether a keyword is compared with a value, and neither bound nor asked to be absent."""
+    return not isinstance(pattern, CaptureAttr | AbsentAttr)
+
+
+def window_default(node: Node, name: str, site: Site) -> tuple[int, ...] | None:
+    """Return what `pads`, `strides` or `dilations` are for a window that does not give them, by axis.
+
+    None for other attributes, where the number of axes is not known, and for pads that follow from others
+    (`auto_pad`, `output_shape`).
+    """
+    if node.op not in _WINDOWED or name not in _STEPS:
+        return None
+    kernel = node.attrs.get("kernel_shape")
+    rank = len(kernel) + 2 if isinstance(kernel, tuple) else site.rank_of(node.inputs[0])
+    if rank is None or rank < 3:
+        return None
+    if name != "pads":
+        return (1,) * (rank - 2)
+    is_derived = value_of_attr(node.attrs.get("auto_pad", "NOTSET")) not in ("NOTSET", "")
+    return None if is_derived or "output_shape" in node.attrs else (0,) * (2 * (rank - 2))
 
 
 def _fetch_missing(default: object) -> Fetch:

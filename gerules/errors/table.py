@@ -865,8 +865,9 @@ DEAD_GUARD: Final = ErrorCode(
 )
 NOT_EXACT: Final = ErrorCode(
     "E40134", "not-exact", "{rule} changes what is computed and does not say `inexact`",
-    "Both sides of a rule were computed, and some result has other bits: a rounding, NaN, infinity or the sign of zero.",
-    "add `inexact \"what changes\"`, so that a profile can leave the rule out, or make both sides alike",
+    "Both sides of a rule were computed, and some result has other bits: a rounding, NaN, infinity or the sign of zero;"
+    " or far more, and then `inexact` is no answer.",
+    "{remedy}",
 )
 OVERLAP: Final = ErrorCode(
     "E40135", "undecided-overlap", "{first} and {second} apply at one place of {phase}, and nothing says which goes first",

@@ -53,6 +53,20 @@ def test_roundings_are_counted(text: str, test: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("build", "remedy"),
+    [
+        ("y = Mul(GlobalAveragePool(x), 1.0000004)", 'add `inexact "what changes"`'),
+        ("y = Mul(GlobalAveragePool(x), 1.5)", "the rule is wrong, or it needs a guard"),
+    ],
+)
+def test_a_wrong_rule_is_not_told_to_admit_a_rounding(build: str, remedy: str) -> None:
+    text = rule("r", "y = GlobalAveragePool(x)", build, "once")
+    found = analyse(f"{text}    test:\n        x: f32[1, 4, 6, 6] in 0.5 .. 2.0\n", "exactness").diagnostics
+    (fault,) = [item for item in found if item.code.code == "E40134"]
+    assert remedy in render([fault])
+
+
+@pytest.mark.parametrize(
     ("text", "note"),
     [
         (rule("r", "y = Add(x, 0)", "y = x"), "0.0 becomes -0.0"),

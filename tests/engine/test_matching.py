@@ -288,10 +288,37 @@ rule r in s:
             (node,) = after.nodes.values()
             assert node.attrs["alpha"] == alpha
 
+    @pytest.mark.parametrize(
+        ("pattern", "given", "fits"),
+        [
+            ("pads=[0, 0, 0, 0]", {}, True),
+            ("strides=[1, 1], dilations=[1, 1]", {}, True),
+            ("pads=[0, 0]", {}, False),
+            ("pads=[1, 1, 1, 1]", {}, False),
+            ("pads=none", {}, True),
+            ("", {"pads": (0, 0, 0, 0), "strides": (1, 1)}, True),
+            ("", {"pads": (0, 0, 1, 0)}, False),
+            ("pads=[0, 0, 0, 0], auto_pad=_", {"auto_pad": "SAME_UPPER"}, False),
+            ("strides=[1, 1], auto_pad=_", {"auto_pad": "SAME_UPPER"}, True),
+        ],
+    )
+    @pytest.mark.parametrize("op", ["Conv", "MaxPool"])
+    def test_a_window_has_steps_of_one_and_no_padding_where_it_says_nothing(self, op, pattern, given, fits):
+        m = Maker()
+        x = m.input("x", 1, 3, 8, 8)
+        args = [x, m.input("W", 4, 3, 3, 3)] if op == "Conv" else [x]
+        own = given if op == "Conv" else {**given, "kernel_shape": (3, 3)}
+        words = ", ".join(filter(None, ["x, w" if op == "Conv" else "x, kernel_shape=_", pattern]))
+        lines = f"        s = {op}({words})\n        y = Neg(s)\n"
+        text = f"rule r in s:\n    match:\n{lines}    rewrite: y = Sin(s)\n"
+        after, _ = run(text, m.graph(m.op("Neg", m.op(op, *args, **own))))
+        assert ops(after) == [op, "Sin" if fits else "Neg"]
+
     @pytest.mark.parametrize("derived", ["1 / scalar(s)", "s.shape[9]"])
     def test_a_derived_value_that_does_not_exist_is_no_match(self, derived):
         """The next alternative has its turn; without one the trace says which words have no value."""
-        text = "rule r in s: Relu((Div!(x, s: const) with k = WORDS | x with k = 2)) => LeakyRelu(x, alpha=k)\n"
+        ways = "(Div!(x, s: const) with k = WORDS | x with k = 2)"
+        text = f"rule r in s: Relu({ways}) => LeakyRelu(x, alpha=k)\n"
         m = Maker()
         graph = m.graph(m.op("Relu", m.op("Div", m.input("x", 2), m.const(0.0))))
         after, _ = run(text.replace("WORDS", derived), graph)
