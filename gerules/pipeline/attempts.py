@@ -137,14 +137,18 @@ class Recorder:
 
     def missing(self) -> dict[str, tuple[str, ...]]:
         """Return, by rule, what the model had none of, neither before nor after the phase."""
-        found: dict[str, tuple[str, ...]] = {}
+        return {rule: tuple(dict.fromkeys(map(_told, told))) for rule, told in self.lacking().items()}
+
+    def lacking(self) -> dict[str, tuple[Feature, ...]]:
+        """Return, by rule, the features that the model had none of, neither before nor after the phase."""
+        found: dict[str, tuple[Feature, ...]] = {}
         for rule, features in self.lacks.items():
             never = [item for item, whens in features.items() if len(whens) > 1]
             absent = [item.ops for item in never if item.sources is None]
             # Where an operator is absent, so is everything that would read or feed it.
             told = [item for item in never if item.sources is None or item.ops not in absent]
             if told:
-                found[rule] = tuple(dict.fromkeys(map(_told, told)))
+                found[rule] = tuple(told)
         return found
 
     def applied_at(self) -> dict[str, tuple[str, ...]]:

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Final, Unpack
 
 from gerules.dsl.syntax import Rule
+from gerules.engine.index import Feature
 from gerules.engine.program import Plan
+from gerules.engine.reasons import called
+from gerules.ir import Graph
 from gerules.pipeline.api import Model, graph_of
 from gerules.pipeline.asking import Target, check_node, find_rules, options_of, toolchain_of
 from gerules.pipeline.attempts import Attempt, AttemptGroup, Recorder, group_attempts
@@ -17,6 +20,8 @@ from gerules.pipeline.story import Step, Story, why
 from gerules.pipeline.toolchain import Toolchain, shipped_rules
 
 NO_EFFECT: Final = "it would change nothing"
+_MOST_NAMED: Final = 4
+"""Nodes named that one rule took."""
 _LEAST_MATCHED: Final = 2
 """Operators without which a pattern did not almost match: one alone is everywhere."""
 
@@ -29,7 +34,8 @@ class Explanation:
         rules: The rules asked about; empty when all of them were.
         phases: The phases that ran them.
         off: Why rules were not tried at all, by name.
-        missing: What the model has none of, though a rule needs it, by name of the rule.
+        missing: What the graph has none of when a rule has its turn, though the rule needs it, by name of the
+            rule; where the model as read has it, also which rules took it.
         applied: How often each rule did apply, at which nodes.
         attempts: Those that failed, the nearest first.
     """
@@ -120,10 +126,45 @@ def explain(
         names,
         tuple(running),
         off,
-        recorder.missing() if rules else {},
+        _missing(recorder, graph) if rules else {},
         recorder.applied_at(),
         tuple(attempts),
     )
+
+
+def _missing(recorder: Recorder, graph: Graph) -> dict[str, tuple[str, ...]]:
+    """What rules lacked, and what took it away where the model as read has it."""
+    found = recorder.missing()
+    for rule, features in recorder.lacking().items():
+        notes = [note for item in features if (note := _taken(item, recorder, graph))]
+        found[rule] = (*found[rule], *dict.fromkeys(notes))
+    return found
+
+
+def _taken(feature: Feature, recorder: Recorder, graph: Graph) -> str:
+    """Say which rules took the nodes of the model that have a feature; empty when there are none."""
+    maker = {value: node for node in graph.nodes.values() for value in node.writes()}
+    sources = feature.sources
+    wanted: set[int] = set()
+    for node in graph.nodes.values():
+        if node.op not in feature.ops:
+            continue
+        read = [maker[value] for value in node.reads() if value in maker]
+        fitting = [item.id for item in read if sources is not None and item.op in sources]
+        if sources is None or fitting:
+            wanted.update((node.id, *fitting))
+    takers: dict[tuple[str, str], dict[int, str]] = {}
+    for one in recorder.applied:
+        gone = {node.id: called(node, graph.values) for node in one.removed if node.id in wanted}
+        if gone and not one.graph:
+            record = one.application
+            takers.setdefault((record.rule, record.phase), {}).update(gone)
+    told = [
+        f"{rule} ({phase}) took {', '.join([*names.values()][:_MOST_NAMED])}"
+        + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
+        for (rule, phase), names in takers.items()
+    ]
+    return f"the model has them; {'; '.join(told)}" if told else ""
 
 
 def _first_of_each(attempts: Iterable[Attempt]) -> list[Attempt]:

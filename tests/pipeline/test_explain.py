@@ -278,3 +278,18 @@ def test_resnet_tells_what_came_first() -> None:
     assert group.count == 16 and "conv_add_relu" in group.best.reason
     story = why(path, found.attempts[0].node)
     assert [step.rule for step in story.steps] == ["conv_bn", "conv_add_relu"]
+
+
+def test_operators_that_an_earlier_phase_took_are_told() -> None:
+    own = Source(
+        "own.ger",
+        "rule own_pad in own.late:\n    match: y = Conv(Pad(x, q: const), W, **)\n"
+        "    rewrite: y = GlobalAveragePool(x)\n",
+    )
+    pad = "    q: const i64[8] = [0, 0, 1, 1, 0, 0, 1, 1]\n    p = Pad(x, q)\n"
+    graph = net(f"{pad}    y = Conv(p, W)\n    return y\n")
+    found = explain(graph, "own_pad", rules=[own])
+    assert "needs Conv that reads Pad, which the graph has none of" in found.missing["own_pad"]
+    assert found.missing["own_pad"][-1] == "the model has them; pad_into_conv (fold_weights) took p, y"
+    bare = explain(net("    y = Conv(x, W)\n    return y\n"), "own_pad", rules=[own])
+    assert bare.missing["own_pad"] and not any("took" in line for line in bare.missing["own_pad"])
