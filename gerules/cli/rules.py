@@ -18,7 +18,7 @@ from gerules.cli.options import (
     RulesOption,
     choose,
 )
-from gerules.cli.output import show, show_json
+from gerules.cli.output import show, show_json, show_lines
 
 if TYPE_CHECKING:
     from gerules.dsl import RuleBook
@@ -210,7 +210,7 @@ def test_command(
         if report.failures:
             show(failure_grid(report))
         if report.counterexamples:
-            show(counterexample_text(report))
+            show_lines([*counterexample_text(report).split("\n"), ""])
         if coverage and report.unseen:
             show(coverage_grid(report))
         show(outcome_line(report))
@@ -232,7 +232,7 @@ def _mutate(
         show_json(report.as_json())
     else:
         if report.survivors:
-            show(survivor_text(report))
+            show_lines([*survivor_text(report).split("\n"), ""])
         show(mutant_grid(report), "", mutation_line(report))
     if report.total.score < least:
         raise typer.Exit(DIFFERENT)

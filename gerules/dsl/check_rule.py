@@ -11,6 +11,7 @@ from gerules.dsl.book import suggest
 from gerules.dsl.check_expr import GATE_NAMES, Names, check_expr
 from gerules.dsl.check_ops import COUNTING, Operators, check_call, pattern_shape
 from gerules.dsl.expressions import Expr, Ident
+from gerules.dsl.functions_shape import dtype_limits
 from gerules.dsl.syntax import (
     ANY,
     Alternatives,
@@ -31,6 +32,7 @@ from gerules.dsl.syntax import (
     DimSeq,
     DimSize,
     FoldLine,
+    GivenAttr,
     GivenValue,
     ManyLines,
     MatchedOp,
@@ -455,7 +457,9 @@ class RuleChecker:
             name = item.name
             kind = bindings.kinds.get(name.name)
             given.add(name.name)
-            if kind is None:
+            if name.name == ANY and isinstance(item, GivenAttr):
+                self._expr(item.value, given)  # what patterns ignore
+            elif kind is None:
                 self._undefined(name, bindings.kinds)
             elif isinstance(item, GivenValue):
                 if kind not in leaves:
@@ -488,8 +492,17 @@ class RuleChecker:
                 self._undefined(name, known)
 
     def _elements(self, item: GivenValue) -> None:
-        """Record a list of elements that does not fill its shape."""
+        """Record elements that do not fill the shape, or that an integer type cannot hold."""
         given, dims = item.elements, item.type.dims if item.type is not None else None
+        dtypes = item.type.dtypes if item.type is not None else None
+        if given is not None and given.kind != "random" and dtypes is not None and len(dtypes) == 1:
+            (dtype,) = dtypes
+            if dtype.is_integer:
+                low, high = dtype_limits(dtype)
+                beyond = [value for value in given.values if not low <= value <= high]
+                if beyond:
+                    reason = f"{beyond[0]!r} is not in {low} .. {high}, the range of {dtype}"
+                    self.faults.add(table.BAD_CONSTANT, span=given.span, reason=reason)
         if given is None or given.kind != "list" or dims is None:
             return
         sizes = [dim.size for dim in dims if isinstance(dim, DimSize)]
