@@ -172,7 +172,7 @@ class TestGraph:
 
     def ignored(self) -> Mapping[str, Value]:
         """Return what the test gives, by `_ = {...}`, for attributes that patterns ignore."""
-        found = self.attr_given(ANY) if ANY in self.given else {}
+        found: object = self.attr_given(ANY) if ANY in self.given else {}
         if not isinstance(found, Mapping):
             raise Unbuildable('what is ignored is given as a map: `_ = {"axis": 0}`')
         return cast("Mapping[str, Value]", found)

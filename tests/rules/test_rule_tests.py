@@ -158,6 +158,10 @@ def test_elements_that_do_not_fill_the_shape_are_found_when_loading():
     assert fault.span.text == "[1, 2]"
 
 
-def test_elements_that_the_type_cannot_hold_are_a_failure_and_no_crash():
-    failures = run(RESHAPES.format(x="", s2="[1] = inf")).failures
-    assert "no graph can be built" in failures[0].reason
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e99", "fill(1e99)", "[-9223372036854775809]"])
+def test_elements_that_the_type_cannot_hold_are_found_when_loading(number: str):
+    with pytest.raises(GerulesError) as raised:
+        run(RESHAPES.format(x="", s2=f"[1] = {number}"))
+    (fault,) = raised.value.diagnostics
+    assert fault.code.code == "E40014"
+    assert "the range of i64" in fault.message
