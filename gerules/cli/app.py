@@ -17,7 +17,8 @@ from gerules.cli.draft import draft_command
 from gerules.cli.explain import explain_command
 from gerules.cli.find import find_command
 from gerules.cli.fmt import fmt_command
-from gerules.cli.guard import FAULT, INTERRUPTED, is_broken_pipe, silence_stdout
+from gerules.cli.guard import FAULT, is_broken_pipe, silence_stdout
+from gerules.cli.interrupts import INTERRUPTED
 from gerules.cli.ledger import ledger_command
 from gerules.cli.lsp import lsp_command
 from gerules.cli.output import cannot_show, open_streams

@@ -8,7 +8,8 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from gerules.cli.guard import DIFFERENT, INTERRUPTED, guarded
+from gerules.cli.guard import DIFFERENT, guarded
+from gerules.cli.interrupts import INTERRUPTED
 from gerules.cli.options import (
     DebugOption,
     DeviceOption,

@@ -15,8 +15,8 @@ from typing import Final, NoReturn, ParamSpec
 import typer
 
 from gerules.cli.errors import CliError
+from gerules.cli.interrupts import INTERRUPTED, let_commands_hear
 from gerules.cli.output import show_json
-from gerules.cli.start import let_commands_hear
 from gerules.errors import Diagnostic, GerulesError, render, table
 
 OK: Final = 0
@@ -24,8 +24,6 @@ FAULT: Final = 1
 """The input, or what it asks for, is at fault; or gerules is, and says so with E90001."""
 DIFFERENT: Final = 3
 """A check or a test found a difference. Exit code 2 is wrong usage."""
-INTERRUPTED: Final = 130
-"""Ctrl-C. Source: the convention of shells, 128 + SIGINT."""
 
 _P = ParamSpec("_P")
 

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from gerules.cli.errors import CliError
-from gerules.cli.guard import FAULT, INTERRUPTED, guarded
+from gerules.cli.guard import FAULT, guarded
+from gerules.cli.interrupts import INTERRUPTED
 from gerules.errors import table
 
 
