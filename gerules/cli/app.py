@@ -18,7 +18,7 @@ from gerules.cli.explain import explain_command
 from gerules.cli.find import find_command
 from gerules.cli.fmt import fmt_command
 from gerules.cli.guard import FAULT, is_broken_pipe, silence_stdout
-from gerules.cli.interrupts import INTERRUPTED
+from gerules.cli.interrupts import INTERRUPTED, tell_interrupted
 from gerules.cli.ledger import ledger_command
 from gerules.cli.lsp import lsp_command
 from gerules.cli.output import cannot_show, open_streams
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = end.code
         return _flush(code if isinstance(code, int) else FAULT if code else 0)
     except KeyboardInterrupt:
-        print("interrupted; nothing was left half-written", file=sys.stderr)
+        tell_interrupted()
         return INTERRUPTED
     except OSError as error:
         return _end_of_stdout(error, 0)

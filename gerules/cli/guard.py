@@ -15,7 +15,7 @@ from typing import Final, NoReturn, ParamSpec
 import typer
 
 from gerules.cli.errors import CliError
-from gerules.cli.interrupts import INTERRUPTED, let_commands_hear
+from gerules.cli.interrupts import INTERRUPTED, let_commands_hear, tell_interrupted
 from gerules.cli.output import show_json
 from gerules.errors import Diagnostic, GerulesError, render, table
 
@@ -81,7 +81,7 @@ def warn(diagnostics: Sequence[Diagnostic]) -> None:
 
 def interrupted() -> NoReturn:
     """Say that Ctrl-C was heard, and end."""
-    print("interrupted; nothing was left half-written", file=sys.stderr)
+    tell_interrupted()
     raise typer.Exit(INTERRUPTED)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gerules.cli.interrupts import leave_at_interrupts
+from gerules.cli.interrupts import INTERRUPTED, end_interrupted, leave_at_interrupts
 
 
 def main() -> int:
@@ -10,4 +10,7 @@ def main() -> int:
     leave_at_interrupts()
     from gerules.cli.app import main as run
 
-    return run()
+    code = run()
+    if code == INTERRUPTED:
+        end_interrupted()
+    return code
