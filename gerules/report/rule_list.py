@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gerules.dsl import RuleBook, Selection
 from gerules.dsl.syntax import Rule
-from gerules.report.tables import Column, Grid
+from gerules.report.tables import LINE_END, Column, Grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def rule_grid(rows: Sequence[RuleRow], title: str = "") -> Grid:
             row.ruleset,
             ", ".join(row.phases) or "-",
             "off" if row.why_off else "on",
-            "\n".join(_about(row)),
+            LINE_END.join(_about(row)),
         )
         for row in rows
     ]

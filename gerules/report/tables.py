@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from rich import box
 from rich.console import Group
@@ -12,6 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gerules.errors.printable import printable_line
+
+LINE_END: Final = "\x1e"
+"""Ends a line inside a cell; newlines of names are written out instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def make_table(grid: Grid) -> Table:
             no_wrap=column.align == "right",
         )
     for row in grid.rows:
-        table.add_row(*(Text(printable_line(cell)) for cell in row))
+        table.add_row(*(Text("\n".join(map(printable_line, cell.split(LINE_END)))) for cell in row))
     return table
 
 
