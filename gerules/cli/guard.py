@@ -55,7 +55,7 @@ def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
                 silence_stdout()
                 raise typer.Exit(FAULT) from None
             _fail_internally(error, is_json, is_debug)
-        except Exception as error:
+        except Exception as error:  # told with E90001; a traceback helps nobody unless asked for
             _fail_internally(error, is_json, is_debug)
 
     return run

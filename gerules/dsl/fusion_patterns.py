@@ -50,7 +50,7 @@ class FusionPattern:
             raise self._failed(str(fault), _REMEDY) from None
         except GerulesError:
             raise
-        except Exception as error:
+        except Exception as error:  # the user's own function may raise anything
             raise self._failed(f"{type(error).__name__}: {error}", _REMEDY) from None
 
     @property
