@@ -117,7 +117,7 @@ def check_command(
     from gerules.dsl import RuleError
 
     wanted = {choose("--only", name, (*ANALYSES, "names")) for name in only or ANALYSES}
-    book = load_book(paths)
+    book = load_book(paths, check_tests=True)
     names = files_meant(book, paths)
     chosen = [rule for rule in book.rules if rule.span.source.name in names]
     with Steps("checking rules") as steps:
@@ -196,7 +196,7 @@ def test_command(
     from gerules.report.rule_report import counterexample_text, coverage_grid, failure_grid, outcome_line
     from gerules.report.rule_tests import test_rules
 
-    book = load_book(paths)
+    book = load_book(paths, check_tests=True)
     chosen = _rules_meant(book, paths, rule)
     if mutate:
         _mutate(book, chosen, generated or 0, seed, least, json=json)
@@ -247,11 +247,17 @@ def _rules_meant(book: RuleBook, paths: list[Path] | None, names: list[str] | No
     return [item for item in book.rules if item.span.source.name in files]
 
 
-def load_book(paths: list[Path] | None) -> RuleBook:
-    """Return the shipped rules, and those of more files. Raises TextError or RuleError with all faults."""
+def load_book(paths: list[Path] | None, *, check_tests: bool = False) -> RuleBook:
+    """Return the shipped rules, and those of more files. Raises TextError or RuleError with all faults.
+
+    With `check_tests` the tests of shipped rules are checked at once, if these are what is meant.
+    """
+    from gerules.dsl.shipped import rules_folder
     from gerules.pipeline.toolchain import shipped_rules
 
-    return shipped_rules(paths or ())
+    own = rules_folder().resolve()
+    meant = not paths or any(_is_inside(str(path), own) or _is_inside(str(own), path) for path in paths)
+    return shipped_rules(paths or (), check_tests=check_tests and meant)
 
 
 def files_meant(book: RuleBook, paths: list[Path] | None) -> set[str]:
@@ -270,7 +276,7 @@ def files_meant(book: RuleBook, paths: list[Path] | None) -> set[str]:
 
 def _is_inside(name: str, folder: Path) -> bool:
     try:
-        return Path(name).resolve().is_relative_to(folder)
+        return Path(name).resolve().is_relative_to(folder.resolve())
     except (OSError, ValueError, RuntimeError):
         return False
 

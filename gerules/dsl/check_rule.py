@@ -12,6 +12,7 @@ from gerules.dsl.check_expr import GATE_NAMES, Names, check_expr
 from gerules.dsl.check_ops import COUNTING, Operators, check_call, pattern_shape
 from gerules.dsl.expressions import Expr, Ident
 from gerules.dsl.functions_shape import dtype_limits
+from gerules.dsl.later_tests import LaterTests
 from gerules.dsl.syntax import (
     ANY,
     Alternatives,
@@ -132,7 +133,7 @@ class RuleChecker:
             bindings.used |= self._expr(line.value, bindings.kinds)
         if rule.decreases is not None:
             bindings.used |= self._expr(rule.decreases, bindings.kinds)
-        for test in rule.tests:
+        for test in () if isinstance(rule.tests, LaterTests) else rule.tests:
             self._test(test, bindings)
         for other in rule.overrides:
             if other.name not in self.names.book.rule_by_name:

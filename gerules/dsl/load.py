@@ -31,6 +31,7 @@ def load_rules(
     schemas: SchemaSource | None,
     base: RuleBook | None = None,
     functions: Mapping[str, Function] | None = None,
+    later_tests: bool = False,
 ) -> RuleBook:
     """Read rule files and everything they include, once each, and check them.
 
@@ -40,6 +41,7 @@ def load_rules(
         base: A book to extend; its files come first and are not read again.
         functions: What Python gives to `extern` lines; without it, those of the base, or all that are
             registered in this process.
+        later_tests: Read the tests of rules when somebody looks at them, and do not check them.
 
     Returns:
         The book; `warnings` holds what the checks found that is no fault.
@@ -51,7 +53,7 @@ def load_rules(
             function that fits, and what `check_rules` finds.
     """
     faults = Faults()
-    loader = _Loader(faults, base)
+    loader = _Loader(faults, base, later_tests)
     for path in paths:
         loader.add(path)
     if len(faults):
@@ -76,8 +78,9 @@ _Read = Callable[[], None]
 class _Loader:
     """Reads each file once, what it includes before it."""
 
-    def __init__(self, faults: Faults, base: RuleBook | None) -> None:
+    def __init__(self, faults: Faults, base: RuleBook | None, later_tests: bool) -> None:
         self.faults = faults
+        self.later_tests = later_tests
         self.files: list[RuleFile] = list(base.files) if base else []
         self._done: set[str] = {_key_of_text(file.source) for file in self.files}
         self._open: list[str] = []
@@ -131,7 +134,7 @@ class _Loader:
             self.faults.add(table.TOO_MANY_FILES, place=source.name, limit=MAX_FILES)
             return
         try:
-            file = read_file(source)
+            file = read_file(source, later=self.later_tests)
         except GerulesError as error:
             self.faults.extend(error.diagnostics)
             return

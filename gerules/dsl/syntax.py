@@ -6,7 +6,7 @@ cannot be written by users; the parser gives them to the unnamed root of a one-l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal as Choice
 
@@ -492,7 +492,7 @@ class Rule(Syntax):
     gates: tuple[Condition, ...]
     rewrite: tuple[BuildLine, ...]
     annotations: tuple[Annotation, ...]
-    tests: tuple[RuleTest, ...]
+    tests: Sequence[RuleTest]
     when: tuple[Condition, ...]
     opsets: tuple[tuple[Comparison, int], ...]
     priority: int

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from typing import Final
 
 from lark import Token, Tree
@@ -29,10 +31,11 @@ from gerules.dsl.declarations import (
     Setting,
 )
 from gerules.dsl.expressions import Ident
+from gerules.dsl.later_tests import LaterTests, without_tests
 from gerules.dsl.read_expr import read_condition, read_expr
 from gerules.dsl.read_pattern import read_opset
 from gerules.dsl.read_rule import read_define, read_formal, read_pattern_def, read_rule
-from gerules.dsl.syntax import Condition, OpSet
+from gerules.dsl.syntax import Condition, OpSet, Rule, RuleTest
 from gerules.dsl.tree import Reader, RuleError, kids, need_tree, tokens, trees
 from gerules.errors import Faults, Source, table
 from gerules.text import parse_rules
@@ -41,15 +44,18 @@ LANGUAGE_VERSION: Final = 1
 """The version of the language that this reader understands."""
 
 
-def read_file(source: Source) -> RuleFile:
+def read_file(source: Source, *, later: bool = False) -> RuleFile:
     """Parse and read one rule file.
+
+    Args:
+        later: Leave its tests until somebody looks at them (`LaterTests`).
 
     Raises:
         TextError: what `parse_rules` raises.
         RuleError: E40020 literals without a value, E40021 a version of the language not known,
             E40101 parts that cannot stand where they do, E40102 unknown element types.
     """
-    tree = parse_rules(source)
+    tree = parse_rules(Source(source.name, without_tests(source.text), source.lines) if later else source)
     faults = Faults()
     reader = Reader(source, faults)
     version = LANGUAGE_VERSION
@@ -68,7 +74,22 @@ def read_file(source: Source) -> RuleFile:
         else:
             items.append(_READERS[kind](reader, child))
     faults.raise_if_any(RuleError)
-    return RuleFile(source, version, tuple(includes), tuple(items))
+    file = RuleFile(source, version, tuple(includes), tuple(items))
+    return _with_later_tests(file) if later else file
+
+
+def _with_later_tests(file: RuleFile) -> RuleFile:
+    whole = cache(partial(read_file, file.source))
+
+    def tests_at(index: int) -> Sequence[RuleTest]:
+        item = whole().items[index]
+        return item.tests if isinstance(item, Rule) else ()
+
+    items = (
+        replace(item, tests=LaterTests(partial(tests_at, index))) if isinstance(item, Rule) else item
+        for index, item in enumerate(file.items)
+    )
+    return replace(file, items=tuple(items))
 
 
 def _const(reader: Reader, tree: Tree[Token]) -> ConstDecl:

@@ -49,7 +49,10 @@ RuleInput = str | Path | Source
 
 
 def shipped_rules(
-    extra: Sequence[RuleInput] = (), functions: Mapping[str, Function] | None = None
+    extra: Sequence[RuleInput] = (),
+    functions: Mapping[str, Function] | None = None,
+    *,
+    check_tests: bool = False,
 ) -> RuleBook:
     """Return the rules of gerules, those of plugins and registered patterns, and those of more files.
 
@@ -57,6 +60,7 @@ def shipped_rules(
         extra: Files, folders, texts. A Python file is run for what it registers.
         functions: What Python gives to `extern` lines. Then nothing that is registered in this process
             takes part: no functions, no patterns, no plugins.
+        check_tests: Check the tests of the rules of gerules too, which else are read when looked at.
 
     Raises:
         TextError, RuleError: as `gerules.dsl.load_rules`; every fault of every file. E40128 for a registered
@@ -68,7 +72,7 @@ def shipped_rules(
             import_rules(Path(item))
         else:
             texts.append(item)
-    book, warnings = own_rules(), ()
+    book, warnings = own_rules(check_tests), ()
     if functions is None:
         book, found = add_rules(book)
         warnings = found.warnings
@@ -85,9 +89,9 @@ def _with_patterns(base: RuleBook, patterns: tuple[Source, ...]) -> RuleBook:
 
 
 @cache
-def own_rules() -> RuleBook:
+def own_rules(check_tests: bool = False) -> RuleBook:
     """Return the rules that come with gerules, and no others."""
-    return load_rules([rules_folder()], schemas=Schemas())
+    return load_rules([rules_folder()], schemas=Schemas(), later_tests=not check_tests)
 
 
 @dataclass(frozen=True, eq=False)
