@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from gerules.dsl.syntax import (
     AbsentAttr,
@@ -374,7 +374,7 @@ def _attr_text(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, tuple):
-        return _short(str(list(value)))  # type: ignore[arg-type]
+        return _short(str(list(cast("tuple[object, ...]", value))))
     return _short(str(value))
 
 

@@ -86,7 +86,7 @@ def other_root_link(site: Site, found_slot: int, root: OtherRoot, first_slot: in
 def _candidates(m: Match, site: Site, root: OtherRoot, first_slot: int) -> Iterator[Node]:
     value, first = m.value(root.bound_slot), m.value(first_slot)
     after = m.value(root.after_slot) if root.after_slot is not None else None
-    around = site.producer(after if after is not None else first) if first is not None else None  # type: ignore[arg-type]
+    around = site.producer(after if after is not None else first) if first is not None else None
     if value is None or around is None:
         return
     lowest = root.rungs[0]

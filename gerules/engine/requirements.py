@@ -136,11 +136,13 @@ class PatternGraph:
             case _:
                 return None
 
-    def _ops_of_arg(self, args: Sequence[object], depth: int) -> frozenset[str] | None:
+    def _ops_of_arg(
+        self, args: Sequence[Pattern | RestInputs | AnyInputs], depth: int
+    ) -> frozenset[str] | None:
         first = args[0] if args else None
         if first is None or isinstance(first, RestInputs | AnyInputs):
             return None
-        return self.ops_of(first, depth + 1)  # type: ignore[arg-type]
+        return self.ops_of(first, depth + 1)
 
     def _ops_of_call(self, op: PlainOp | VariableOp | ChainOp, depth: int) -> frozenset[str] | None:
         if not isinstance(op, PlainOp):
@@ -170,7 +172,8 @@ class PatternGraph:
             return 0
         match pattern:
             case CallPattern(op=op, args=args):
-                below = max((self.depth(a, level + 1) for a in args if not _is_rest(a)), default=0)  # type: ignore[arg-type]
+                inner = (arg for arg in args if not isinstance(arg, RestInputs | AnyInputs))
+                below = max((self.depth(arg, level + 1) for arg in inner), default=0)
                 return below + self._height(op, len(args), level)
             case NamedPattern(pattern=inside):
                 return self.depth(inside, level + 1)
@@ -240,9 +243,9 @@ class PatternGraph:
         is_tree = isinstance(op, PlainOp) and op.order == "any"
         rest_of_tree = (Rung(own, repeats=True, is_optional=True),) if is_tree else ()
         for place, arg in enumerate(pattern.args):
-            if _is_rest(arg) or (op.is_optional and place > 0):
+            if isinstance(arg, RestInputs | AnyInputs) or (op.is_optional and place > 0):
                 continue
-            self._collect_arg(arg, own, op.is_optional, rest_of_tree, climb, found, depth, seen)  # type: ignore[arg-type]
+            self._collect_arg(arg, own, op.is_optional, rest_of_tree, climb, found, depth, seen)
 
     def _collect_arg(
         self,
@@ -367,9 +370,5 @@ class PatternGraph:
             is_tree = isinstance(inner.op, PlainOp) and inner.op.order == "any"
             rest = (Rung(own, repeats=True, is_optional=True),) if is_tree else ()
             up = (Rung(own, is_optional=inner.op.is_optional), *rest, *climb)
-            queue += [(arg, up) for arg in inner.args if not _is_rest(arg)]  # type: ignore[misc]
+            queue += [(arg, up) for arg in inner.args if not isinstance(arg, RestInputs | AnyInputs)]
         return None
-
-
-def _is_rest(arg: object) -> bool:
-    return isinstance(arg, RestInputs | AnyInputs)

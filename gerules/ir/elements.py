@@ -22,7 +22,8 @@ def listed_elements(values: Sequence[int | float | str], shape: tuple[int, ...],
     count = math.prod(shape)
     if dtype in (DType.C64, DType.C128):
         parts = cast("Sequence[float]", values)
-        values = [complex(real, imaginary) for real, imaginary in zip(parts[::2], parts[1::2], strict=True)]  # type: ignore[misc]
+        pairs = [complex(real, imaginary) for real, imaginary in zip(parts[::2], parts[1::2], strict=True)]
+        values = cast("Sequence[float]", pairs)
     if len(values) != count:
         raise ValueError(f"{len(values)} elements do not fill the shape {list(shape)}")
     if dtype is DType.STRING:

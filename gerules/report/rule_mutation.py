@@ -17,6 +17,7 @@ from gerules.dsl.check_rule import RuleChecker
 from gerules.dsl.functions import FUNCTIONS
 from gerules.dsl.syntax import DimSize, GivenValue, Rule, RuleTest
 from gerules.errors import Faults, GerulesError
+from gerules.ir import Graph
 from gerules.report.rule_bench import Bench, Place, Trial, compare, seed_of
 from gerules.report.rule_edits import dims_of, with_dims, with_dtype, with_item
 from gerules.report.rule_graphs import Instance, instances
@@ -293,11 +294,11 @@ class Case:
         wanted = self.test.reason
         return wanted is not None and not any(wanted in reason for reason in reasons)
 
-    def _differ(self, trial: Trial, at: int, after: object) -> bool:
+    def _differ(self, trial: Trial, at: int, after: Graph) -> bool:
         instance = self.graphs[at]
         if at not in self.before:
             self.before[at] = trial.compute(instance.graph, instance.feeds)
-        got = trial.compute(after, instance.feeds)  # type: ignore[arg-type]
+        got = trial.compute(after, instance.feeds)
         return bool(compare(self.before[at], got, self.test.rtol, self.test.atol))
 
 

@@ -34,8 +34,9 @@ def test_reading_later_gives_what_reading_at_once_gives(path: Path) -> None:
 
 def test_what_is_no_test_keeps_its_place() -> None:
     text = (
-        'rule a: Relu(Relu(x)) => Relu(x)\n    test "é, 3":\n        x: f32[2]\n\n# far left\n        y: f32[2]\n'
-        "rule b:\n    match:\n        test = Relu(x)\n        tests = Neg(test)\n    rewrite:\n        tests = Neg(x)\n"
+        'rule a: Relu(Relu(x)) => Relu(x)\n    test "é, 3":\n        x: f32[2]\n\n'
+        "# far left\n        y: f32[2]\nrule b:\n    match:\n        test = Relu(x)\n"
+        "        tests = Neg(test)\n    rewrite:\n        tests = Neg(x)\n"
     )
     left = without_tests(text)
     assert len(left) == len(text)
