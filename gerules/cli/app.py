@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from gerules.cli.bisect import bisect_command
+from gerules.cli.cache import cache_app
 from gerules.cli.compile import compile_command
 from gerules.cli.demo import demo_command
 from gerules.cli.devices import devices_command
@@ -46,6 +47,7 @@ app = typer.Typer(
 )
 app.command("compile", rich_help_panel=_MODELS)(compile_command)
 app.command("run", rich_help_panel=_MODELS)(run_command)
+app.add_typer(cache_app, name="cache", rich_help_panel=_MODELS)
 app.command("demo", rich_help_panel=_MODELS)(demo_command)
 app.command("show", rich_help_panel=_INSIDE)(show_command)
 app.command("phase", rich_help_panel=_INSIDE)(phase_command)

@@ -29,6 +29,7 @@ from gerules.cli.options import (
     read_size,
 )
 from gerules.cli.output import show, show_json
+from gerules.errors import Diagnostic, table
 
 _PLAN = "The plan"
 
@@ -107,13 +108,23 @@ def compile_command(
             rich_help_panel="Output",
         ),
     ] = None,
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache",
+            help="Neither take the result from the compile cache nor keep it.",
+            rich_help_panel="Output",
+        ),
+    ] = False,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Compile a model to an .om file, and tell what happened, stage by stage.
 
     Nothing is written when the compile fails; a file is written whole or not
-    at all. Ends with exit code 3 when --validate finds a difference.
+    at all. What was compiled before, from the same model with the same rules
+    and options, is taken from the cache: see `gerules cache`. Ends with exit
+    code 3 when --validate finds a difference.
 
     \b
     Examples:
@@ -150,6 +161,7 @@ def compile_command(
         fusion_switch_file=fusion_switch_file,
         n_streams=streams,
         memory_limit_bytes=limit_bytes,
+        cache=not no_cache,
         is_quiet=json,
     )
     om_bytes = compiled.model.save(target)
@@ -159,6 +171,11 @@ def compile_command(
     if fusion_sites is not None:
         save_fusion_result(compiled.model, fusion_sites, with_sites=True)
     report = compiled.report(str(target), om_bytes)
+    cached = compiled.model.cache
+    warnings = [*compiled.model.warnings, *(cached.notes if cached is not None else ())]
+    if cached is not None and cached.is_hit and dump is not None:
+        facts_lacking = {"what": "the graphs of the stages, for --dump"}
+        warnings.append(Diagnostic(table.CACHE_LACKS, facts_lacking, severity="warning"))
     check = None
     if validate:
         from gerules.cli.running import validate_om
@@ -166,13 +183,14 @@ def compile_command(
         check = validate_om(target, model, is_quiet=json)
     if json:
         more = {
-            "warnings": [item.as_json() for item in compiled.model.warnings],
+            "warnings": [item.as_json() for item in warnings],
+            "cache": None if cached is None else cached.as_json(),
             "dumped": [str(path) for path in dumped],
             "check": None if check is None else check.as_json(),
         }
         show_json(report.as_json() | more)
     else:
-        warn(compiled.model.warnings)
+        warn(warnings)
         show(report.stage_grid(), "", facts(report.facts()))
         if check is not None:
             from gerules.report.run_report import check_grid

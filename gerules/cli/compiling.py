@@ -22,7 +22,9 @@ class Compiled:
 
     def report(self, om_path: str = "", om_bytes: int | None = None) -> CompileReport:
         """Return what to tell of it."""
-        return CompileReport(self.model.summary(), self.model.stages, om_path, om_bytes)
+        model = self.model
+        key = model.cache.key or "" if model.cache is not None and model.cache.is_hit else ""
+        return CompileReport(model.summary(), model.stage_counts, om_path, om_bytes, key)
 
 
 def compile_model(
@@ -42,6 +44,7 @@ def compile_model(
     n_streams: int | None = None,
     memory_limit_bytes: int | None = None,
     stop_after: str | None = None,
+    cache: bool = False,
     is_quiet: bool = False,
 ) -> Compiled:
     """Compile a file, with progress on a terminal unless `is_quiet`. Raises what `gerules.compile` raises."""
@@ -69,6 +72,7 @@ def compile_model(
                 memory_limit_bytes=memory_limit_bytes,
                 stop_after=stop_after,
                 observe=observe,
+                cache=cache,
             )
         )
 

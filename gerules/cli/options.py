@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -17,7 +16,6 @@ _RULES: Final = "Which rules"
 _INPUTS: Final = "Inputs"
 _OUTPUT: Final = "Output"
 _ENDINGS: Final = (".onnx", ".om", ".graph", ".ger", ".npz")
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 
@@ -169,9 +167,10 @@ def read_dims(texts: Sequence[str] | None) -> dict[str, int]:
 
 def read_size(option: str, text: str) -> int:
     """Read a size in bytes: `4096`, `512MiB`, `1.5 GiB`. Raises CliError E10003."""
-    found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,6})?)\s*(B|KiB|MiB|GiB|TiB)?\s*", text, re.ASCII)
-    size = 0 if found is None else int(float(found[1]) * 1024 ** _UNITS.index(found[2] or "B"))
-    if size < 1:
+    from gerules.text.sizes import parse_size
+
+    size = parse_size(text)
+    if size is None:
         raise CliError(
             table.BAD_OPTION, option=option, value=text, reason="it is no size",
             remedy="write a number of bytes, or like 512MiB",

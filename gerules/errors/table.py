@@ -224,6 +224,26 @@ UNKNOWN_DIM_NAME: Final = ErrorCode(
     "A size was given for a name that is no symbolic dimension of an input.",
     "use one of {known}",
 )
+CACHE_ENTRY_DAMAGED: Final = ErrorCode(
+    "E10050", "cache-entry-damaged", "entry {key} of the compile cache was damaged, and is deleted: {reason}",
+    "Every entry carries a checksum; a file that was cut off or changed is not believed.",
+    "nothing has to be done: the model was compiled again; `gerules cache verify` checks all entries",
+)
+CACHE_UNUSABLE: Final = ErrorCode(
+    "E10051", "cache-unusable", "the compile cache in {path} cannot be used: {reason}",
+    "The folder is read-only, belongs to somebody else, or the disk is full. The compile itself is not affected.",
+    "set GERULES_CACHE_DIR to another folder, or GERULES_CACHE=0 to do without",
+)
+CACHE_NOT_KEPT: Final = ErrorCode(
+    "E10052", "cache-not-kept", "the result is not kept in the compile cache: {reason}",
+    "A result is kept when everything it follows from has a digest, it holds no faults of rules, and it fits.",
+    "nothing has to be done; raise GERULES_CACHE_SIZE for a result that is too large",
+)
+CACHE_LACKS: Final = ErrorCode(
+    "E10053", "cache-lacks", "the compile cache has this compile but not what is asked for: {what}; compiled again",
+    "An entry holds the offline model and the reports. Graphs of single stages are made by compiling.",
+    "nothing has to be done",
+)
 
 # E21001-E21029: fusion switch files
 SWITCH_FILE_EMPTY: Final = ErrorCode(

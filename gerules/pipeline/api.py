@@ -19,6 +19,7 @@ from gerules.ir import Dim, Graph, Node, ValueType
 from gerules.ir.collector import paused_collector
 from gerules.ops import infer_graph
 from gerules.passes.growth import prepare_within
+from gerules.pipeline.cache import cache_settings, compile_cached
 from gerules.pipeline.compiler import compile_graph
 from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.fusion_switch import read_fusion_switch
@@ -68,6 +69,7 @@ def compile(
     memory_limit_bytes: int | None = None,
     stop_after: str | None = None,
     observe: Observe | None = None,
+    cache: bool | str | Path = False,
 ) -> CompiledModel:
     """Compile a model for a device.
 
@@ -93,7 +95,10 @@ def compile(
         n_streams: Most streams for one engine.
         memory_limit_bytes: Largest arena; without it the device's memory.
         stop_after: Name of the last stage to run.
-        observe: Told of each stage as it ends.
+        observe: Told of each stage as it ends; of nothing when the result comes from the cache.
+        cache: Whether an equal compile of before may be taken, and this one is kept: True for the folder that
+            the environment says, or a folder. The model's `cache` tells what came of it. What an entry does
+            not hold, such as `graph` and `trace`, is compiled again by the first who asks.
 
     Raises:
         GerulesError: with every fault of the stage that fails: E1 files and options, E2 switch files,
@@ -116,7 +121,11 @@ def compile(
         stop_after=stop_after,
     )
     book = book_of(rules)
-    return CompiledModel(compile_graph(graph_of(model, book), book, options, observe))
+    graph = graph_of(model, book)
+    if cache is False:
+        return CompiledModel(compile_graph(graph, book, options, observe))
+    settings = cache_settings(None if cache is True else cache)
+    return compile_cached(graph, book, options, settings, observe)
 
 
 def load(path: str | Path, *, rules: RuleBook | Rules | None = None) -> Graph:

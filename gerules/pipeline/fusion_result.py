@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from gerules.dsl import RuleBook
 from gerules.engine.trace import Application, RuleCount, Trace
 from gerules.errors import table
 from gerules.pipeline.errors import PipelineError
-from gerules.pipeline.model import CompiledModel
 from gerules.pipeline.switching import pass_name, section_of
 from gerules.text.files import write_files
 
@@ -53,13 +52,21 @@ def fusion_result(
     return [{f"session_and_graph_id_{session}_{graph}": found}]
 
 
-def save_fusion_result(model: CompiledModel, path: str | Path, *, with_sites: bool = False) -> None:
+class Reporting(Protocol):
+    """A compile that can say what its rules did."""
+
+    def fusion_result(self, *, with_sites: bool = False) -> list[dict[str, object]]:
+        """Return what rules did, by pass."""
+        ...
+
+
+def save_fusion_result(model: Reporting, path: str | Path, *, with_sites: bool = False) -> None:
     """Write the fusion result of a compile as JSON, whole or not at all; see `fusion_result`.
 
     Raises:
         PipelineError: E10004 when the disk refuses.
     """
-    value = fusion_result(model.trace, model.compilation.tools.book, with_sites=with_sites)
+    value = model.fusion_result(with_sites=with_sites)
     text = json.dumps(value, indent=_INDENT, ensure_ascii=False) + "\n"
     raw = text.encode("utf-8", "backslashreplace")
     try:

@@ -16,18 +16,38 @@ from gerules.ir import Graph
 from gerules.passes.partition import Partition
 from gerules.pipeline.compiler import Compilation
 from gerules.pipeline.errors import PipelineError
+from gerules.pipeline.fusion_result import fusion_result
 from gerules.pipeline.ledger import Ledger, make_ledger
-from gerules.pipeline.stages import StageReport
+from gerules.pipeline.stages import StageCounts, StageReport
 from gerules.pipeline.summary import Summary
 from gerules.runtime.executor import Executor
 from gerules.runtime.kernels.contract import Array
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class CompiledModel:
-    """What `gerules.compile` returns."""
+@dataclass(frozen=True, slots=True)
+class CacheUse:
+    """What the compile cache did.
 
-    compilation: Compilation
+    `key` is None where the compile has none. `notes` are warnings: entries found damaged, a folder that
+    cannot be used, a result that cannot be kept.
+    """
+
+    is_hit: bool
+    key: str | None = None
+    notes: tuple[Diagnostic, ...] = ()
+
+    def as_json(self) -> dict[str, object]:
+        """Return it as plain values."""
+        return {"hit": self.is_hit, "key": self.key}
+
+
+class CompiledModel:
+    """What `gerules.compile` returns. `cache` says what the compile cache did, where one was used."""
+
+    cache: CacheUse | None = None
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.compilation = compilation
 
     def __repr__(self) -> str:
         return f"<CompiledModel {str(self.summary()).splitlines()[0]}>"
@@ -53,6 +73,11 @@ class CompiledModel:
     def stages(self) -> tuple[StageReport, ...]:
         """What each stage did, in order."""
         return tuple(self.compilation.stages)
+
+    @property
+    def stage_counts(self) -> tuple[StageCounts, ...]:
+        """What each stage counted, in order, without the graphs."""
+        return self.stages
 
     @property
     def trace(self) -> Trace:
@@ -82,6 +107,10 @@ class CompiledModel:
     def summary(self) -> Summary:
         """Return the compile in numbers; as text, a few lines for people."""
         return self.compilation.summary()
+
+    def fusion_result(self, *, with_sites: bool = False) -> list[dict[str, object]]:
+        """Return what rules did, by pass; see `gerules.pipeline.fusion_result`."""
+        return fusion_result(self.trace, self.compilation.tools.book, with_sites=with_sites)
 
     def save(self, path: str | Path) -> int:
         """Write the `.om` file, whole or not at all, and return its size in bytes.

@@ -10,11 +10,10 @@ from gerules.ir import Graph, Marks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StageReport:
-    """One step of a compile: how long it took, operators before and after, and what it counted.
+class StageCounts:
+    """One step of a compile in numbers: how long it took, operators before and after, and what it counted.
 
-    `detail` holds plain values by name (`fusions`, `n_transdata`, `peak_bytes`, ...), `marks` what is
-    known beside the graph by then.
+    `detail` holds plain values by name (`fusions`, `n_transdata`, `peak_bytes`, ...).
     """
 
     name: str
@@ -22,12 +21,9 @@ class StageReport:
     n_nodes_before: int
     n_nodes_after: int
     detail: Mapping[str, object]
-    graph: Graph
-    marks: Marks = field(default_factory=dict[int, "dict[str, int | str]"], repr=False)
-    trace: Trace | None = None
 
     def as_json(self) -> dict[str, object]:
-        """Return the report as plain values, without the graph."""
+        """Return them as plain values."""
         return {
             "stage": self.name,
             "took_us": round(self.took_us, 1),
@@ -35,6 +31,15 @@ class StageReport:
             "n_nodes_after": self.n_nodes_after,
             **self.detail,
         }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageReport(StageCounts):
+    """One step of a compile, with the graph that it left; `marks` is what is known beside it by then."""
+
+    graph: Graph
+    marks: Marks = field(default_factory=dict[int, "dict[str, int | str]"], repr=False)
+    trace: Trace | None = None
 
 
 Observe = Callable[[StageReport], None]

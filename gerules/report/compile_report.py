@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from gerules.pipeline.stages import StageReport
+from gerules.pipeline.stages import StageCounts
 from gerules.pipeline.summary import Summary
 from gerules.report.quantities import bytes_text, count_text, time_text
 from gerules.report.tables import Column, Grid
@@ -17,12 +17,16 @@ _RULES_SHOWN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class CompileReport:
-    """A finished compile: its stages, its sum, and the file written (`om_bytes` None: none was)."""
+    """A finished compile: its stages, its sum, and the file written (`om_bytes` None: none was).
+
+    `cached` is the key under which the cache had it; empty for a compile that ran.
+    """
 
     summary: Summary
-    stages: Sequence[StageReport]
+    stages: Sequence[StageCounts]
     om_path: str = ""
     om_bytes: int | None = None
+    cached: str = ""
 
     def as_json(self) -> dict[str, object]:
         """Return the report as plain values: `summary`, `stages` in order, `output`."""
@@ -65,6 +69,8 @@ class CompileReport:
         if self.om_bytes is not None:
             found.append(("weights", bytes_text(one.weight_bytes)))
             found.append(("written", f"{self.om_path}, {bytes_text(self.om_bytes)}"))
+        if self.cached:
+            found.append(("cache", f"hit {self.cached[:12]}; the times are those of the compile it kept"))
         found.append(("took", time_text(one.took_us)))
         return found
 
@@ -81,7 +87,7 @@ class CompileReport:
         ]
         return Grid(columns, rows, "Rules that were applied")
 
-    def _what(self, stage: StageReport) -> str:
+    def _what(self, stage: StageCounts) -> str:
         tell = _TELL.get(stage.name)
         if tell is not None:
             text = tell(stage.detail)
@@ -107,12 +113,12 @@ def arena_text(peak_bytes: int, lower_bound_bytes: int) -> str:
     return f"{bytes_text(peak_bytes)}, {peak_bytes / lower_bound_bytes:.3f} x the lower bound"
 
 
-def _counts(stage: StageReport) -> str:
+def _counts(stage: StageCounts) -> str:
     before, after = stage.n_nodes_before, stage.n_nodes_after
     return str(after) if before == after else f"{before} -> {after}"
 
 
-def _fusions(stage: StageReport) -> Mapping[str, int]:
+def _fusions(stage: StageCounts) -> Mapping[str, int]:
     found = stage.detail.get("fusions")
     return cast("Mapping[str, int]", found) if isinstance(found, Mapping) else {}
 

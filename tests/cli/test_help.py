@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Run
 
 GROUPS = {
-    "Models": ["compile", "run", "demo"],
+    "Models": ["compile", "run", "demo", "cache"],
     "Look inside": ["show", "phase", "explain", "why", "find", "bisect", "ledger"],
     "Rules and devices": ["draft", "fmt", "devices", "lsp", "plugins", "rules"],
 }

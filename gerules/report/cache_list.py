@@ -1,0 +1,29 @@
+"""The compile cache as a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from gerules.pipeline.cache import Entry, EntryStore
+from gerules.report.quantities import bytes_text, count_text
+from gerules.report.tables import Column, Grid
+
+_SHOWN: Final = 12
+
+
+def cache_grid(store: EntryStore, entries: Sequence[Entry]) -> Grid:
+    """Return the entries in the order given, with their sum against the limit."""
+    columns = (Column("entry", style="bold"), Column("size", "right"), Column("last used"))
+    rows = [
+        (
+            entry.key[:_SHOWN],
+            bytes_text(entry.size_bytes),
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.used_s)),
+        )
+        for entry in entries
+    ]
+    used, limit = bytes_text(sum(entry.size_bytes for entry in entries)), bytes_text(store.limit_bytes)
+    note = f"{count_text(len(entries), 'entry', 'entries')}, {used} of {limit}"
+    return Grid(columns, rows, f"Compile cache in {store.folder}", [note])
