@@ -89,6 +89,8 @@ class Anything:
 
 Abstract = Known | Number | Dimension | Items | Anything
 ANYTHING: Final = Anything()
+NOTHING: Final = Known(())
+"""What has no value in any match: a division by zero, an index outside."""
 SIZE: Final = Number(0, math.inf)
 
 
@@ -166,6 +168,8 @@ class Facts:
         if Compare(left.span, right, ((_FLIPPED[op], left),)) in self.held:
             return frozenset({True})
         one, two = self.value(left), self.value(right)
+        if NOTHING in (one, two):
+            return frozenset({None})
         if isinstance(one, Known) and isinstance(two, Known):
             return _truths(partial(compare, op), one, two)
         if isinstance(one, Dimension) and one == two:
@@ -187,7 +191,7 @@ class Facts:
 
     def _is_none(self, operand: Expr) -> frozenset[bool]:
         value = self.value(operand)
-        if isinstance(value, Known):
+        if isinstance(value, Known) and value != NOTHING:
             return frozenset(item is None for item in value.values)
         if isinstance(value, Number | Dimension | Items):
             return frozenset({False})
@@ -215,6 +219,8 @@ class Facts:
                 return self._list([self.value(item) for item in items])
             case Negate(operand=operand):
                 return _apply(negate, self.value(operand))
+            case Binary(op="/" | "//" | "%", right=right) if self.value(right) == Known((0,)):
+                return NOTHING
             case Binary(op=op, left=left, right=right):
                 return _apply(partial(compute, op), self.value(left), self.value(right))
             case Attribute(operand=Ref(name=name), name=attribute) if name in self.bound:
@@ -323,11 +329,15 @@ class Facts:
 
     def _index(self, owner: Abstract, index: Expr | Slice) -> Abstract:
         at = ANYTHING if isinstance(index, Slice) else self.value(index)
+        if isinstance(owner, Known) and isinstance(at, Known):
+            return _apply(operator.getitem, owner, at)
         if not isinstance(owner, Items) or not isinstance(at, Known) or len(at.values) != 1:
             return ANYTHING
         place = at.values[0]
-        if not isinstance(place, int) or not -len(owner.items) <= place < len(owner.items):
+        if not isinstance(place, int):
             return ANYTHING
+        if not -len(owner.items) <= place < len(owner.items):
+            return NOTHING
         return owner.items[place]
 
     def _call(self, name: str, args: Sequence[Expr]) -> Abstract:
@@ -398,19 +408,21 @@ def _results(run: Callable[..., Value], args: Sequence[Abstract]) -> Iterator[Va
     for chosen in product(*lists):
         try:
             yield run(*chosen)
-        except (GerulesError, EvalError, Reject, TypeError, ValueError):
+        except (GerulesError, EvalError, Reject, TypeError, ValueError, IndexError):
             yield _FAILED
 
 
 def _apply(run: Callable[..., Value], *args: Abstract) -> Abstract:
     found = list(_results(run, args))
     values = tuple(item for item in found if not isinstance(item, _Failed))
+    if NOTHING in args or (found and not values):
+        return NOTHING
     return Known(values) if values and len(values) == len(found) else ANYTHING
 
 
 def _truths(run: Callable[..., Value], *args: Abstract) -> Truth:
     """Return what a test gives for every combination; anything where an argument is not known."""
-    found: set[bool | None] = set()
+    found: set[bool | None] = {None} if NOTHING in args else set()
     for item in _results(run, args):
         try:
             found.add(None if isinstance(item, _Failed) else as_truth(item))
@@ -425,7 +437,7 @@ def _is_one(value: Abstract) -> bool:
 
 def _as_known(truth: Truth) -> Abstract:
     found = tuple(item for item in (False, True) if item in truth)
-    return ANYTHING if None in truth else Known(found)
+    return Known(found) if None not in truth else ANYTHING if found else NOTHING
 
 
 def _both(op: str, one: bool | None, two: bool | None) -> bool | None:

@@ -43,18 +43,20 @@ def dead_guards(rule: Rule, book: RuleBook, vocabulary: Vocabulary) -> Iterator[
             truth = {item for facts in known for item in facts.truth(part)}
             is_always = True in truth and len(truth) == 1
             if is_always or True not in truth:
-                yield _warning(part, always=is_always, first=seen.get(part))
+                yield _warning(part, always=is_always, has_value=truth != {None}, first=seen.get(part))
             seen.setdefault(part, part.span)
             for facts in known:
                 facts.learn(part)
 
 
-def _warning(part: Expr, *, always: bool, first: Span | None) -> Diagnostic:
+def _warning(part: Expr, *, always: bool, has_value: bool, first: Span | None) -> Diagnostic:
     said = "always holds" if always else "never holds"
     if first is not None:
         note = f"it stands at {first} already"
     elif always:
         note = "the pattern, or a condition before it, says so already"
+    elif not has_value:
+        note = "it has no value in any match, so the rule never applies"
     else:
         note = "the pattern, or a condition before it, says otherwise, so the rule never applies"
     text = " ".join(part.span.text.split())

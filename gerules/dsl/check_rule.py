@@ -457,6 +457,8 @@ class RuleChecker:
         for item in test.inputs:
             name = item.name
             kind = bindings.kinds.get(name.name)
+            if name.name in given and name.name != ANY:
+                self._bad_name(name.span, name.name, "the test gives it above already")
             given.add(name.name)
             if name.name == ANY and isinstance(item, GivenAttr):
                 self._expr(item.value, given)  # what patterns ignore

@@ -307,6 +307,8 @@ def _test(reader: Reader, tree: Tree[Token]) -> RuleTest:
             case "t_close":
                 rtol = float(reader.number(children[0]))
                 atol = None if children[1] is None else float(reader.number(children[1]))
+                if min(rtol, atol or 0.0) < 0:
+                    reader.misplaced(reader.line(item), "this tolerance", "it is negative", "give 0 or more")
             case "t_escapes":
                 escapes += reader.idents(children)
             case _:

@@ -57,10 +57,6 @@ def plan_rules(
 
 
 def _ordered(plans: list[Plan], extra: Mapping[str, int]) -> list[Plan]:
-    def key(place: int) -> tuple[int, int, int]:
-        rule = plans[place].rule
-        return (-(rule.priority + extra.get(rule.ruleset, 0)), -plans[place].n_calls, place)
-
     # Files and lines are the order in which the rules came.
     by_name = {plan.rule.name.name: place for place, plan in enumerate(plans)}
     later: dict[int, list[int]] = {}
@@ -71,6 +67,18 @@ def _ordered(plans: list[Plan], extra: Mapping[str, int]) -> list[Plan]:
             if other is not None and other != place:
                 later.setdefault(place, []).append(other)
                 n_before[other] += 1
+    priorities = [plan.rule.priority + extra.get(plan.rule.ruleset, 0) for plan in plans]
+
+    def key(place: int) -> tuple[int, int, int]:
+        # Who goes before a rule must not hold it back: its priority is at least that of those it overrides.
+        seen, stack = {place}, [place]
+        while stack:
+            for other in later.get(stack.pop(), ()):
+                if other not in seen:
+                    seen.add(other)
+                    stack.append(other)
+        return (-max(priorities[item] for item in seen), -plans[place].n_calls, place)
+
     ready = [key(place) for place in range(len(plans)) if n_before[place] == 0]
     heapify(ready)
     order: list[int] = []

@@ -671,6 +671,12 @@ INPUT_KIND: Final = ErrorCode(
     "give the value in the form the type asks for",
 )
 
+NOTHING_FINITE: Final = ErrorCode(
+    "E20007", "nothing-finite", "no output of {of} holds a finite number, so nothing can be compared",
+    "Every element is NaN or infinite: from the inputs, from the weights, or by overflow on the way.",
+    "give inputs for which the model gives numbers",
+)
+
 # ---------------------------------------------------------------- E7: running
 NO_KERNEL: Final = ErrorCode(
     "E70001", "no-kernel", "operator {op} cannot be run at opset {opset}",

@@ -66,7 +66,7 @@ def bisect(
         tell: Told what is tried next. Ctrl-C ends the search; the best so far is returned.
 
     Raises:
-        PipelineError: E10003 for a tolerance that is none.
+        PipelineError: E10003 for a tolerance that is none, E20007 when nothing wanted is a finite number.
         GerulesError: what the compile as asked, or running it or the model, raises.
 
     Cost: for `k` culprits among `n` suspects at most `2 k log2 n` compiles and runs, and a few more; one

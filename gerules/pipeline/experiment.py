@@ -9,15 +9,16 @@ from gerules.dsl import RuleBook
 from gerules.engine.index import Feature
 from gerules.engine.trace import Proposal
 from gerules.engine.witness import Applied, Sighting, When
-from gerules.errors import GerulesError
+from gerules.errors import GerulesError, table
 from gerules.ir import Graph
 from gerules.pipeline.asking import toolchain_of
 from gerules.pipeline.compiler import LAST_STAGES, Compilation, compile_graph, stage_names
+from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.ledger import Entry, entries_of, run_by_meaning, values_of_model
 from gerules.pipeline.model import CompiledModel
 from gerules.pipeline.options import CompileOptions
 from gerules.pipeline.suspects import Key, Suspects, find_suspects, names_of
-from gerules.runtime.compare import relative_error
+from gerules.runtime.compare import has_something_finite, relative_error
 from gerules.runtime.executor import Executor
 from gerules.runtime.feeds import Item
 
@@ -82,6 +83,7 @@ class Experiment:
             meaning. Rewrites that this compile does too are beyond suspicion.
 
     Raises:
+        PipelineError: E20007 when no output to compare with holds a finite number.
         GerulesError: what compiling in the other mode, or running what is compared with, raises.
     """
 
@@ -112,6 +114,9 @@ class Experiment:
             done = self._compile(replace(self.options, precision=against), listener, None)
             self.wanted = dict[str, Item](run_by_meaning(done, feeds, keep=self.values))
             self.common = frozenset(self.names.key_of(item.application) for item in listener.applied)
+        if self.wanted and not any(has_something_finite(item) for item in self.wanted.values()):
+            of = "the model" if against is None else f"the model in {against}"
+            raise PipelineError(table.NOTHING_FINITE, of=of)
 
     def run(self, options: CompileOptions | None = None, *, keeps_values: bool = False) -> Trial:
         """Compile as a user would, run, and compare."""

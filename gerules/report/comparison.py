@@ -107,6 +107,8 @@ def _compare_reals(name: str, type: str, got: Array, want: Array, rtol: float) -
     max_abs = _largest(off)
     max_rel = max_abs / size if size else max_abs
     reason = f"{n_wrong} of {want.size} elements are NaN or infinite on one side only" if n_wrong else ""
+    if want.size and not n_wrong and strange.all():
+        reason = "no element is a finite number on either side"
     return OutputDifference(name, type, max_abs, max_rel, rtol, not n_wrong and max_rel <= rtol, reason)
 
 

@@ -86,7 +86,7 @@ def check_grid(checks: Sequence[Check]) -> Grid:
             error_text(row.max_abs),
             error_text(row.max_rel),
             f"{row.rtol:g}",
-            "ok" if row.is_close else f"DIFFERENT{': ' + row.reason if row.reason else ''}",
+            ("ok" if row.is_close else "DIFFERENT") + (f": {row.reason}" if row.reason else ""),
         )
         for check in checks
         for row in check.differences

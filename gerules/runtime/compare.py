@@ -187,3 +187,13 @@ def relative_error(one: Item, two: Item) -> float:
     if isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
         return max((relative_error(left, right) for left, right in zip(one, two, strict=True)), default=0.0)
     return 0.0 if one is None and two is None else float("inf")
+
+
+def has_something_finite(item: Item) -> bool:
+    """Whether a value is more than NaN and infinities, of which a comparison tells little."""
+    if isinstance(item, list):
+        return any(has_something_finite(inner) for inner in item)
+    if item is None or item.dtype.kind in "OUSTbiu":
+        return True
+    wide = item.astype(np.complex128 if item.dtype.kind == "c" else np.float64)
+    return item.size == 0 or bool(np.isfinite(wide).any())

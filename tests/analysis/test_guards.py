@@ -64,6 +64,14 @@ CONV = "y = Conv(x: f32[N, C, _, _], W: const {f16, f32}[M, C, 3, 3], B?: const)
         (CONV, "4 < M\nM > 4", [("M > 4", "always")]),
         ("y = Add(x, b)", "same_shape(x, b)\nnot same_shape(x, b)", [("not same_shape(x, b)", "never")]),
         ("y = Add(x, b)", "b.dtype == f16\nb.dtype != f16", [("b.dtype != f16", "never")]),
+        # what has no value
+        (CONV, "1 / 0 > 0", [("1 / 0 > 0", "never")]),
+        (CONV, "x.rank % 0 == 1", [("x.rank % 0 == 1", "never")]),
+        (CONV, "M // 0 > 1", [("M // 0 > 1", "never")]),
+        (CONV, "[1, 2][5] == 1", [("[1, 2][5] == 1", "never")]),
+        (CONV, "1 / 0 > 0 or M > 2", []),
+        (CONV, "not (M % 0 == 1)", [("not (M % 0 == 1)", "never")]),
+        (CONV, "M / 2 > 0 and 1 / M > 0", []),
         # alternatives and optional parts
         ("y = (Relu(x) | Neg(x))", "x is none", [("x is none", "never")]),
         # what only looks so

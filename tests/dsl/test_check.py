@@ -221,6 +221,22 @@ def test_a_mistake_is_found(text: str, code: str, shown: str, note: str) -> None
     assert not note or (code, shown, note) in found
 
 
+TWICE = "rule r in s: Relu(Relu(x)) => Relu(x)\n    test:\n        x: f32[2]\n        x: f32[3]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "shown"),
+    [
+        (TWICE, "E40118", "x"),
+        (TWICE.replace("x: f32[3]", "close -1"), "E40101", "close -1"),
+        (TWICE.replace("x: f32[3]", "close 0.1, -0.5"), "E40101", "close 0.1, -0.5"),
+    ],
+)
+def test_a_test_says_each_thing_once_and_within_bounds(text: str, code: str, shown: str) -> None:
+    ((found, place, _),) = faults(text)
+    assert (found, place) == (code, shown)
+
+
 def test_all_mistakes_come_together() -> None:
     text = (
         block("y = Rellu(x, axs=1)", "y = Nge(z)", "    where: nummel(q) == 1\n")

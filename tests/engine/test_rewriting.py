@@ -309,6 +309,15 @@ class TestOrder:
         after, trace = run(text, m.graph(y))
         assert ops(after) == ["Relu"] and trace.rules["r"].applications == 4
 
+    def test_what_overrides_an_urgent_rule_is_as_urgent(self):
+        text = (
+            "rule low in s:\n    overrides urgent\n    match: y = Tanh(x)\n    rewrite: y = Neg(x)\n"
+            "rule middle in s:\n    priority 5\n    match: y = Tanh(x)\n    rewrite: y = Abs(x)\n"
+            "rule urgent in s:\n    priority 10\n    match: y = Tanh(x)\n    rewrite: y = Relu(x)\n"
+        )
+        m = Maker()
+        assert ops(run(text, m.graph(m.op("Tanh", m.input("x", 2))))[0]) == ["Neg"]
+
     def test_priority_then_size_then_overrides(self):
         m = Maker()
         graph = m.graph(m.op("Tanh", m.op("Relu", m.input("x", 2))))

@@ -52,6 +52,13 @@ def test_a_rule_wrong_at_one_site_is_named_with_the_site(
     assert found.n_compiles <= few(found)
 
 
+def test_a_model_that_gives_no_number_is_told(tmp_path: Path) -> None:
+    path, feeds = written(tmp_path, "residual")
+    blind = {name: np.full_like(array, np.nan) for name, array in feeds.items()}
+    with pytest.raises(GerulesError, match="E20007"):
+        bisect(path, blind, rtol=0.02, device="ascend910b", rules=[wrong_rule("Relu", error="0.5")])
+
+
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_a_rule_wrong_everywhere_is_named_once(tmp_path: Path, precision: str) -> None:
     path, feeds = written(tmp_path, "residual")
