@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gerules.backend.emit_graph import GraphWriter, Placement, om_type
+from gerules.backend.emit_graph import GraphWriter, Placement, Written, om_type
 from gerules.backend.exact import write_texts
 from gerules.backend.lower import Lowering
 from gerules.backend.om import (
@@ -66,33 +66,43 @@ def emit(
     """
     faults = Faults()
     writer = GraphWriter(faults, schemas)
-    root = writer.write_root(graph, _placement(graph, plans, engines))
+    root = writer.write_root(graph, placement_of(graph, plans, engines))
     faults.raise_if_any(OmError)
+    weights_address = BASE_ADDRESS + plans.memory.peak_bytes
     found: dict[str, OmAttr] = {
-        "_gerules_form": FORM,
-        "_gerules_defines": texts(definitions),
-        "_gerules_outputs": texts(output_names(graph)),
+        **model_attrs(graph, definitions, device, plans.memory.peak_bytes),
         "_gerules_memory": write_texts(_figures(plans)),
-        "task_gen_base_addr": BASE_ADDRESS,
-        "task_gen_weight_addr": BASE_ADDRESS + plans.memory.peak_bytes,
     }
-    if device:
-        found["soc_version"] = device
     return OmModel(
         graph.name or "model",
         tuple(writer.graphs),
         {**found, **(attrs or {})},
         writer.tensors.weights.build(),
-        derive_interface(root, output_names(graph)),
-        _tasks(graph, plans, writer),
+        derive_interface(root.graph, output_names(graph)),
+        OmTasks(tuple(tasks_of(graph, plans, root, weights_address)), BASE_ADDRESS, weights_address),
         memory_size_bytes=plans.memory.peak_bytes,
         n_streams=max(1, plans.schedule.n_streams),
         n_events=len(plans.schedule.events),
-        is_dynamic=_is_dynamic(graph),
+        is_dynamic=is_dynamic(graph),
     )
 
 
-def _placement(graph: Graph, plans: Plans, engines: Mapping[int, str]) -> Placement:
+def model_attrs(graph: Graph, definitions: Sequence[str], device: str, peak_bytes: int) -> dict[str, OmAttr]:
+    """Return what every model of gerules says of itself."""
+    found: dict[str, OmAttr] = {
+        "_gerules_form": FORM,
+        "_gerules_defines": texts(definitions),
+        "_gerules_outputs": texts(output_names(graph)),
+        "task_gen_base_addr": BASE_ADDRESS,
+        "task_gen_weight_addr": BASE_ADDRESS + peak_bytes,
+    }
+    if device:
+        found["soc_version"] = device
+    return found
+
+
+def placement_of(graph: Graph, plans: Plans, engines: Mapping[int, str]) -> Placement:
+    """Return where the values of a graph lie and when its nodes run, as plans say."""
     lowering, schedule = plans.lowering, plans.schedule
     ids = [lowering.tasks[at].id for at in schedule.steps]
     streams = dict(zip(ids, schedule.streams, strict=True))
@@ -165,24 +175,24 @@ def _reused(graph: Graph, plans: Plans) -> dict[int, int]:
     return found
 
 
-def _tasks(graph: Graph, plans: Plans, writer: GraphWriter) -> OmTasks:
+def tasks_of(graph: Graph, plans: Plans, written: Written, weights_address: int) -> list[OmTask]:
+    """Return the tasks of a graph in the order of its schedule, events included."""
     schedule = plans.schedule
     before: defaultdict[int, list[int]] = defaultdict(list)
     after: defaultdict[int, list[int]] = defaultdict(list)
     for event in schedule.events:
         before[event.wait].append(event.id)
         after[event.record].append(event.id)
-    weights = BASE_ADDRESS + plans.memory.peak_bytes
-    addresses = {op.id: op for op in writer.graphs[0].ops}
+    addresses = {op.id: op for op in written.graph.ops}
     tasks: list[OmTask] = []
     for step, at in enumerate(schedule.steps):
         task = plans.lowering.tasks[at]
         node, stream = graph.nodes[task.id], schedule.streams[step]
-        op_id = writer.op_ids[task.id]
+        op_id = written.op_ids[task.id]
         op = addresses[op_id]
         tasks += [OmTask(TaskType.EVENT_WAIT, stream, op_id, event) for event in before[step]]
         places = [
-            (weights if is_const else BASE_ADDRESS) + offset if offset >= 0 else 0
+            (weights_address if is_const else BASE_ADDRESS) + offset if offset >= 0 else 0
             for offset, is_const in zip(op.input_offsets, op.is_input_const, strict=True)
         ]
         places += [BASE_ADDRESS + offset if offset >= 0 else 0 for offset in op.output_offsets]
@@ -195,7 +205,7 @@ def _tasks(graph: Graph, plans: Plans, writer: GraphWriter) -> OmTasks:
         )
         tasks.append(OmTask(TaskType.KERNEL, stream, op_id, kernel=kernel))
         tasks += [OmTask(TaskType.EVENT_RECORD, stream, op_id, event) for event in after[step]]
-    return OmTasks(tuple(tasks), BASE_ADDRESS, weights)
+    return tasks
 
 
 def _figures(plans: Plans) -> dict[str, object]:
@@ -210,7 +220,8 @@ def _figures(plans: Plans) -> dict[str, object]:
     }
 
 
-def _is_dynamic(graph: Graph) -> bool:
+def is_dynamic(graph: Graph) -> bool:
+    """Whether a value's size is known only when the model runs."""
     return any(
         isinstance(value.type, TensorType) and not value.type.is_static for value in graph.values.values()
     )

@@ -53,34 +53,80 @@ class _Scope:
 
     graph: Graph
     placement: Placement
+    suffix: str = ""
+    attrs: Mapping[str, OmAttr] = field(default_factory=dict[str, OmAttr])
     namer: Namer = field(default_factory=Namer)
     edges: dict[int, Edge] = field(default_factory=dict[int, Edge])
     descs: dict[int, OmTensor] = field(default_factory=dict[int, OmTensor])
     ops: list[OmOp] = field(default_factory=list[OmOp])
 
+    def named(self, wish: str) -> str:
+        """Return a name that no other operator of the graph has."""
+        return self.namer.name(wish + self.suffix)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A graph as the file has it, and the operator of each node."""
+
+    graph: OmGraph
+    op_ids: Mapping[int, int]
+
 
 class GraphWriter:
     """Writes graphs one after the other; ids of operators count through all of them.
 
-    `graphs` are those written, the root first; `op_ids` gives the operator of each node of the root.
+    `graphs` are those written, the root first.
     """
 
     def __init__(self, faults: Faults, schemas: Schemas | None = None) -> None:
         self.tensors = TensorWriter(faults)
         self.graphs: list[OmGraph] = []
-        self.op_ids: dict[int, int] = {}
         self._schemas = schemas
         self._namer = Namer()
         self._n_ops = 0
 
-    def write_root(self, graph: Graph, placement: Placement) -> OmGraph:
+    def write_root(self, graph: Graph, placement: Placement) -> Written:
         """Write a graph and the bodies inside it."""
         scope = _Scope(graph, placement)
         self.graphs.append(OmGraph(self._namer.name(graph.name or "graph")))
         for at, (name, value) in enumerate(zip(input_names(graph), graph.inputs, strict=True)):
-            self._data(scope, value, scope.namer.name(name), {"index": at})
-        self.op_ids = self._write(scope, 0)
-        return self.graphs[0]
+            self._data(scope, value, scope.named(name), {"index": at})
+        ids = self._write(scope, 0)
+        return Written(self.graphs[0], ids)
+
+    def reserve(self, wish: str) -> str:
+        """Return a name for a graph that no other has."""
+        return self._namer.name(wish)
+
+    def add_graph(self, name: str, ops: Sequence[OmOp]) -> OmGraph:
+        """Add a graph under a reserved name, of operators that are no nodes; they get their ids here."""
+        numbered = tuple(replace(op, id=self._n_ops + at) for at, op in enumerate(ops))
+        self._n_ops += len(numbered)
+        inputs = tuple(Edge(op.name) for op in numbered if op.type == "Data")
+        outputs = tuple(edge for op in numbered if op.type == "NetOutput" for edge in op.inputs if edge)
+        self.graphs.append(OmGraph(name, numbered, inputs, outputs))
+        return self.graphs[-1]
+
+    def write_branch(
+        self, graph: Graph, placement: Placement, name: str, *, suffix: str, first_input: int,
+        attrs: Mapping[str, OmAttr],
+    ) -> Written:  # fmt: skip
+        """Write a graph that an operator calls by `name`, which is reserved, and the bodies inside it.
+
+        Args:
+            suffix: Stands behind the name of each operator.
+            first_input: The caller's input that is the first of the graph.
+            attrs: More attributes of each node.
+        """
+        scope = _Scope(graph, placement, suffix, attrs)
+        at = len(self.graphs)
+        self.graphs.append(OmGraph(name))
+        for place, (wish, value) in enumerate(zip(input_names(graph), graph.inputs, strict=True)):
+            marks: dict[str, OmAttr] = {"index": place, "_parent_node_index": first_input + place}
+            self._data(scope, value, scope.named(wish), marks)
+        ids = self._write(scope, at)
+        return Written(self.graphs[at], ids)
 
     def _write(self, scope: _Scope, at: int) -> dict[int, int]:
         """Write all but the inputs of a graph, as number `at`; return the operator of each node."""
@@ -138,7 +184,7 @@ class GraphWriter:
             type = type.with_format(record.type.format, record.type.groups)
         stored = self.tensors.constant(const, type, record.name)
         op = OmOp(
-            scope.namer.name(wish), "Const", output_descs=(stored.desc,), attrs={**attrs, "value": stored},
+            scope.named(wish), "Const", output_descs=(stored.desc,), attrs={**attrs, "value": stored},
             output_names=("y",), output_offsets=(0,),
         )  # fmt: skip
         self._add(scope, op)
@@ -148,7 +194,7 @@ class GraphWriter:
         graph, placement = scope.graph, scope.placement
         reads = [*node.inputs, *(outer for body in node.bodies.values() for outer, _ in body.captures)]
         wish = node.name or (node.origin.sources[-1] if node.origin.sources else "") or node.op
-        name = scope.namer.name(wish)
+        name = scope.named(wish)
         op_id = self._n_ops
         self._n_ops += 1
         subgraphs = [
@@ -205,7 +251,7 @@ class GraphWriter:
 
     def _attrs(self, scope: _Scope, node: Node) -> dict[str, OmAttr]:
         text, consts = write_attrs(node.attrs)
-        found: dict[str, OmAttr] = {}
+        found: dict[str, OmAttr] = dict(scope.attrs)
         for name, value in node.attrs.items():
             if name and "\0" not in name and not name.startswith("_"):
                 found[name] = self.tensors.native(value, node.name)
@@ -252,7 +298,7 @@ class GraphWriter:
                 replace(desc, attrs={**desc.attrs, "_parent_node_index": at}) for at, desc in enumerate(descs)
             ]
         op = OmOp(
-            scope.namer.name("NetOutput"), "NetOutput", tuple(scope.edges[value] for value in graph.outputs),
+            scope.named("NetOutput"), "NetOutput", tuple(scope.edges[value] for value in graph.outputs),
             input_descs=tuple(descs),
             input_offsets=tuple(self._input_offset(scope, value) for value in graph.outputs),
             is_input_const=tuple(value in graph.consts for value in graph.outputs),

@@ -96,7 +96,7 @@ def run_command(
     from gerules.cli.progress import Steps
     from gerules.cli.running import JUDGES, check_outputs, open_program, timed, write_outputs
     from gerules.report.run_report import RunReport, check_grid, describe_arrays
-    from gerules.runtime.executor import OpTime
+    from gerules.runtime.program import OpTime
 
     choose("--against", against, JUDGES)
     dims = read_dims(dim)

@@ -24,7 +24,8 @@ from gerules.ir import DType, Graph, ValueType
 from gerules.pipeline import load, make_toolchain, save, shipped_rules
 from gerules.report.comparison import RTOL_BY_DTYPE, Array, OutputDifference, compare_outputs, unpack
 from gerules.report.run_report import Check
-from gerules.runtime.executor import Executor, OpTime
+from gerules.runtime.executor import Executor
+from gerules.runtime.program import OpTime
 from gerules.runtime.reference import evaluate
 from gerules.text.files import write_files
 

@@ -188,6 +188,73 @@ CANNOT_EXPORT: Final = ErrorCode(
     "{remedy}",
 )
 
+# E10035-E10039, E10070-E10079: gears. The first five have the Graph Engine's own numbers.
+TOO_FEW_GEARS: Final = ErrorCode(
+    "E10035", "too-few-gears", "{option} has {found} gear; at least {fewest} are needed",
+    "A model of one shape needs no gears. The Graph Engine has the same code for it.",
+    "give at least {fewest} gears, or fix the shape with --input-shape",
+)
+TOO_MANY_GEARS: Final = ErrorCode(
+    "E10036", "too-many-gears", "{option} has {found} gears; at most {most} are compiled",
+    "Every gear is compiled and planned on its own. The Graph Engine has the same code and the same limit.",
+    "give fewer gears, and pad inputs to the next larger one",
+)
+GEAR_RANKS_DIFFER: Final = ErrorCode(
+    "E10037", "gear-ranks-differ", "{option}: the gear {gear} has {found} sizes where {wanted} are wanted",
+    "All gears of a model have a size for each of the same dimensions. The Graph Engine has the same code for it.",
+    "give {wanted} sizes in each gear, with `;` between gears",
+)
+GEAR_NOT_POSITIVE: Final = ErrorCode(
+    "E10038", "gear-not-positive", "{option}: {size} in the gear {gear} is no size",
+    "A gear fixes dimensions, and each is a whole number from 1 to 2**31 - 1. The Graph Engine has the same code for it.",
+    "give positive sizes",
+)
+GEARS_REPEAT: Final = ErrorCode(
+    "E10039", "gears-repeat", "{option} has the gear {gear} twice",
+    "Inputs choose a gear by their shapes, so no two may be alike. The Graph Engine has the same code for it.",
+    "leave one of them out",
+)
+GEARS_EXCLUDE: Final = ErrorCode(
+    "E10070", "gears-exclude", "{options} exclude each other",
+    "A model has gears of one kind only. The Graph Engine says E10009 here.",
+    "give one of them; dynamic_dims can say what the others say",
+)
+ONLY_BATCH_OPEN: Final = ErrorCode(
+    "E10071", "only-batch-open", "dynamic_batch_size does not fit the input {shape}: only its first dimension may be -1",
+    "Gears of a batch size fix the first dimension of inputs, and nothing else. The Graph Engine says E10018 here.",
+    "fix the other dimensions with --input-shape, or use dynamic_dims",
+)
+ONLY_IMAGE_OPEN: Final = ErrorCode(
+    "E10072", "only-image-open", "dynamic_image_size does not fit the input {shape}: just its height and width are to be -1",
+    "Gears of an image size fix dimensions 2 and 3 of an input of four (NCHW), or 1 and 2 (NHWC). The Graph Engine says E10019 here.",
+    "fix the other dimensions with --input-shape, or use dynamic_dims",
+)
+BAD_GEAR_TEXT: Final = ErrorCode(
+    "E10073", "bad-gear-text", "{option} cannot be {text}: {reason}",
+    "Gears are whole numbers with `,` between sizes and `;` between gears. The Graph Engine says E10020 here for images.",
+    "write it like {example}",
+)
+NO_OPEN_BATCH: Final = ErrorCode(
+    "E10074", "no-open-batch", "{option} is given, but no input has a batch of -1",
+    "Gears fix what is open, and every input has a fixed first dimension, or none. The Graph Engine says E10031 here.",
+    "write --input-shape NAME:-1,... for a dimension that the model leaves open, or leave {option} out",
+)
+NOTHING_TO_GEAR: Final = ErrorCode(
+    "E10075", "nothing-to-gear", "{option} is given, but no input has a dimension of -1",
+    "Gears fix what is open, and the shapes of all inputs are fixed. The Graph Engine says E10040 here.",
+    "write -1 in --input-shape for dimensions that the model leaves open, or leave {option} out",
+)
+GEAR_COUNT_DIFFERS: Final = ErrorCode(
+    "E10076", "gear-count-differs", "dynamic_dims has {found} sizes in a gear, but {shapes} has {n_open} dimensions of -1",
+    "A gear has one size for each -1, input by input. The Graph Engine says E10045 and E10046 here.",
+    "give {n_open} sizes in each gear, in the order of --input-shape",
+)
+INPUT_WITHOUT_GEARS: Final = ErrorCode(
+    "E10077", "input-without-gears", "the input {input} ({found}) cannot have gears: it is no tensor of known rank",
+    "Each gear has a fixed shape for every input.",
+    "give its shape with --input-shape, or compile without gears",
+)
+
 # E10040-E10049: input shapes
 BAD_SHAPE_TEXT: Final = ErrorCode(
     "E10040", "bad-shape-text", "{text} is no input shape: {reason}",
@@ -547,6 +614,12 @@ OM_BAD_NODE: Final = ErrorCode(
     "compile the model again",
 )
 
+OM_BAD_GEARS: Final = ErrorCode(
+    "E80034", "om-bad-gears", "the gears cannot be told: {reason}",
+    "The table of gears, the branches and the inputs of the file contradict each other.",
+    "compile the model again",
+)
+
 BAD_LITERAL: Final = ErrorCode(
     "E40020", "bad-literal", "{text} {reason}",
     "A number or a text is written that has no value.",
@@ -675,6 +748,11 @@ NOTHING_FINITE: Final = ErrorCode(
     "E20007", "nothing-finite", "no output of {of} holds a finite number, so nothing can be compared",
     "Every element is NaN or infinite: from the inputs, from the weights, or by overflow on the way.",
     "give inputs for which the model gives numbers",
+)
+NO_SUCH_GEAR: Final = ErrorCode(
+    "E20008", "no-such-gear", "the model was not compiled for {found}; it was for {compiled}",
+    "A compiled model runs in the shapes that it was planned for: one, or one of its gears.",
+    "{remedy}",
 )
 
 # ---------------------------------------------------------------- E7: running

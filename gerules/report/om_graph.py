@@ -118,12 +118,13 @@ def om_as_graph(model: OmModel) -> OmText:
 
 
 def _placed_marks(placed: PlacedGraph) -> Iterator[tuple[int, dict[str, Attr]]]:
-    pending = [placed]
+    pending = [(placed, True)]
     while pending:
-        one = pending.pop()
+        one, has_streams = pending.pop()
         for node, op in one.ops.items():
-            yield node, dict(_marks(op, has_streams=one is placed))
-        pending += one.nested.values()
+            yield node, dict(_marks(op, has_streams=has_streams))
+        pending += [(inner, False) for inner in one.nested.values()]
+        pending += [(inner, True) for inner in one.branches.values()]
 
 
 def _facts(model: OmModel) -> Iterator[str]:

@@ -12,7 +12,7 @@ from gerules.ir import dtype_of
 from gerules.report.comparison import Array, OutputDifference, unpack
 from gerules.report.quantities import error_text, time_text
 from gerules.report.tables import Column, Grid
-from gerules.runtime.executor import OpTime
+from gerules.runtime.program import OpTime
 
 _N_LAUNCHES_SHOWN: Final = 10
 

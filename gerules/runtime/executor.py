@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
-from gerules.backend.nested import arena_bytes
+from gerules.backend.emit_gears import SHAPE_DATA
 from gerules.backend.om import OmError, OmModel, read_om, read_text, read_texts
-from gerules.errors import Faults, GerulesError, table
-from gerules.ir import Graph
+from gerules.errors import Faults, table
+from gerules.ir import UNKNOWN_DIM, Graph, TensorType, ValueType
 from gerules.ir.collector import paused_collector
+from gerules.passes.gears import Gears
 from gerules.runtime.definitions import read_definitions
 from gerules.runtime.feeds import Item, Port, check_feeds
-from gerules.runtime.interpreter import Interpreter, find_unknown, opset_of, place_of
+from gerules.runtime.gears import no_gear, one_shape, read_gears, split_tasks
+from gerules.runtime.interpreter import Interpreter, find_unknown
 from gerules.runtime.kernels import Array, RunError
-from gerules.runtime.kernels.precision import saturating
-from gerules.runtime.launches import Launch, find_launches
-from gerules.runtime.rebuild import PlacedGraph, rebuild_graph
-from gerules.runtime.slots import FLOAT_POISON, Slot, poison_byte
-from gerules.runtime.steps import Action, Binder
-from gerules.runtime.streams import run_streams
+from gerules.runtime.program import OpTime, Program, Watch
+from gerules.runtime.rebuild import rebuild_graph
+from gerules.runtime.slots import FLOAT_POISON
 
 ARENA_LIMIT_BYTES: Final = 1 << 36
 """Largest arena that is allocated unless a caller allows more."""
+
+FALLBACK: Final = -1
+"""The number of the plan of a hybrid model that runs any shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,10 @@ class Interface:
     outputs: tuple[Port, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OpTime:
-    """How long one launch took in one run."""
-
-    name: str
-    op: str
-    stream: int
-    took_us: float
-
-
 class Executor:
     """A loaded model: arena, weights and steps, ready to run any number of times.
+
+    A model with gears has a plan for each of them; the shapes of the inputs choose one, or the caller does.
 
     One run at a time: the arena is one. Callers on several threads wait for each other; for runs in
     parallel load the model several times, the weights stay shared where they are views of the file.
@@ -60,7 +53,7 @@ class Executor:
         limit_bytes: Largest arena.
 
     Raises:
-        OmError: E80030 to E80033 and E80010 to E80013 for a file that cannot be run, all at once.
+        OmError: E80030 to E80034 and E80010 to E80013 for a file that cannot be run, all at once.
         RunError: E70001 for operators that nothing here computes, E70007 for an arena beyond the limit.
         RuleError, TextError: for definitions in the file that cannot be read.
     """
@@ -69,33 +62,45 @@ class Executor:
         if model.submodels:
             raise OmError(table.OM_NOT_RUNNABLE, reason="it is made of several models")
         placed = rebuild_graph(model)
-        self._launches = find_launches(model, placed)
+        self._graph = placed.graph
+        self._gears = read_gears(model, placed)
+        branches = [placed] if self._gears is None else list(placed.branches.values())
         definitions = read_texts(model.attrs, "_gerules_defines", ())
         body_of = read_definitions(definitions)
         faults = Faults()
-        find_unknown(placed.graph, faults, has_definitions=body_of is not None)
+        for branch in branches:
+            find_unknown(branch.graph, faults, has_definitions=body_of is not None)
         faults.raise_if_any(RunError)
-        self._placed = placed
-        self._saturates = read_text(model.attrs, "_gerules_f16_overflow", "infinity") == "saturate"
-        self._arena = _allocate(model.memory_size_bytes, placed, limit_bytes)
-        self._interpreter = Interpreter(body_of)
-        binder = Binder(self._arena, self._interpreter)
-        self._slots = binder.slots(placed, {})
-        self._actions = self._bind(binder)
-        self._dying = _heap_deaths(placed, self._launches, self._slots)
-        self._poison = _poison_plan(placed, self._launches)
-        self._interface = _interface(placed.graph, model)
+        saturates = read_text(model.attrs, "_gerules_f16_overflow", "infinity") == "saturate"
+        self._arena = _allocate(model.memory_size_bytes, limit_bytes)
+        interpreter = Interpreter(body_of)
+        stored = model.tasks.tasks if model.tasks.is_stored else ()
+        self._programs = [
+            Program(branch, tasks, self._arena, interpreter, saturates=saturates)
+            for branch, tasks in zip(branches, split_tasks(stored, branches), strict=True)
+        ]
+        self._interfaces = [_interface(branch.graph, model, self._gears) for branch in branches]
+        self._interface = _open(self._interfaces, self._gears)
         self._lock = threading.Lock()
 
     @property
     def io(self) -> Interface:
-        """The inputs and outputs, in the model's order."""
+        """The inputs and outputs, in the model's order. What gears fix is a symbolic dimension."""
         return self._interface
 
     @property
+    def gears(self) -> Gears | None:
+        """The gears, in the order of the file; None for a model without."""
+        return self._gears
+
+    def io_of(self, gear: int) -> Interface:
+        """Return the inputs and outputs in one gear: their types are those it was compiled for."""
+        return self._interfaces[gear]
+
+    @property
     def graph(self) -> Graph:
-        """The graph that the file holds."""
-        return self._placed.graph
+        """The graph that the file holds; that of a model with gears chooses one of their graphs."""
+        return self._graph
 
     @property
     def memory_bytes(self) -> int:
@@ -107,12 +112,14 @@ class Executor:
 
         A view: the next run, and later steps of this one, write to it. None for values on the heap.
         """
-        return self._slots[value].storage
+        program = next((item for item in self._programs if value in item.graph.values), None)
+        return None if program is None else program.storage_of(value)
 
     def run(
         self,
         feeds: Mapping[str, object],
         *,
+        gear: int | None = None,
         poison: bool = False,
         threads: bool = False,
         profile: list[OpTime] | None = None,
@@ -122,6 +129,8 @@ class Executor:
 
         Args:
             feeds: Arrays by input name (`io`).
+            gear: The number of the gear to run (`gears`); the inputs must have its shapes. Without it their
+                shapes choose one.
             poison: Fill the arena before the run, and the bytes of each value when the plan says that
                 nobody needs them any more, so that a lifetime that is too short spoils the outputs.
             threads: Run each stream on a thread of its own, ordered by the file's events alone; without
@@ -131,84 +140,48 @@ class Executor:
                 may be a view of the arena.
 
         Raises:
-            RunError: E20001 to E20006 for the feeds, all at once; E70002 to E70006 from a step.
+            RunError: E20001 to E20006 for the feeds, all at once; E20008 for shapes that the model was not
+                compiled for; E70002 to E70006 from a step.
         """
-        inputs = self._interface.inputs
-        given = check_feeds(inputs, feeds)
+        given, chosen = self._choose(feeds, gear)
+        program = self._programs[chosen]
+        names = [port.name for port in self._interface.inputs]
         with self._lock:
             if poison:
                 self._arena.fill(FLOAT_POISON)
-            for port, value, item in zip(inputs, self.graph.inputs, given, strict=True):
-                default = None if port.name in feeds else self.graph.defaults.get(value)
-                chosen = item if default is None else cast(Array, default.array)
-                self._slots[value].write(chosen, f"input {port.name}")
-            actions = self._instrumented(profile, keep)
-            if threads:
-                run_streams(self._launches, [self._saturated(action) for action in actions])
-            else:
-                with saturating(self._saturates):
-                    self._run_in_order(actions, poison)
-            outputs = [self._slots[value].snapshot() for value in self.graph.outputs]
-            for slot in self._slots.values():
-                slot.item = None
-        names = [port.name for port in self._interface.outputs]
-        return dict(zip(names, cast("list[Array]", outputs), strict=True))
+            outputs = program.run(given, names, Watch(profile, keep), poison=poison, threads=threads)
+        return dict(zip([port.name for port in self._interface.outputs], outputs, strict=True))
 
-    def _bind(self, binder: Binder) -> list[Action]:
-        opset = opset_of(self.graph)
-        return [
-            _placed_errors(binder.bind(self._placed, launch.node, self._slots, opset), launch.node.name)
-            for launch in self._launches
-        ]
+    def gear_of(self, feeds: Mapping[str, object]) -> int | None:
+        """Return the gear that these inputs run in: `FALLBACK` for a hybrid model's plan of any shape.
 
-    def _saturated(self, action: Action) -> Action:
-        """A thread begins without the context of the one that starts it."""
+        None for a model without gears. Raises as `run`.
+        """
+        _, chosen = self._choose(feeds, None)
+        if self._gears is None:
+            return None
+        return chosen if chosen < len(self._gears.gears) else FALLBACK
 
-        def run() -> None:
-            with saturating(self._saturates):
-                action()
-
-        return run
-
-    def _run_in_order(self, actions: Sequence[Action], poison: bool) -> None:
-        for step, action in enumerate(actions):
-            action()
-            for slot in self._dying.get(step, ()):
-                slot.item = None
-            if poison:
-                for low, high, byte in self._poison.get(step, ()):
-                    self._arena[low:high] = byte
-
-    def _instrumented(
-        self, profile: list[OpTime] | None, keep: Callable[[int, Item], None] | None
-    ) -> Sequence[Action]:
-        if profile is None and keep is None:
-            return self._actions
-        return [
-            self._watched(action, launch, profile, keep)
-            for action, launch in zip(self._actions, self._launches, strict=True)
-        ]
-
-    def _watched(
-        self,
-        action: Action,
-        launch: Launch,
-        profile: list[OpTime] | None,
-        keep: Callable[[int, Item], None] | None,
-    ) -> Action:
-        node = launch.node
-
-        def run() -> None:
-            start = time.perf_counter()
-            action()
-            took_us = (time.perf_counter() - start) * 1e6
-            if profile is not None:
-                profile.append(OpTime(place_of(node), node.op, launch.stream, took_us))
-            if keep is not None:
-                for value in node.writes():
-                    keep(value, self._slots[value].read())
-
-        return run
+    def _choose(self, feeds: Mapping[str, object], gear: int | None) -> tuple[list[Item], int]:
+        """Check what is given, and return it with the number of the program to run."""
+        inputs = self._interface.inputs
+        other_sizes: dict[str, tuple[int, ...]] = {}
+        given = check_feeds(inputs, feeds, other_sizes=other_sizes)
+        gears = self._gears
+        if other_sizes:
+            types = {port.name: port.type for port in inputs}
+            compiled = {name: _shape(types[name]) for name in other_sizes}
+            raise one_shape(other_sizes, compiled)
+        if gears is None:
+            return given, 0
+        shapes = [item.shape if isinstance(item, np.ndarray) else None for item in given]
+        found = gears.find(shapes)
+        if gear is not None and found != gear:
+            asked = gears.gears[gear : gear + 1] if gear >= 0 else ()
+            raise no_gear(replace(gears, gears=asked or gears.gears), shapes)
+        if found is None and not gears.is_hybrid:
+            raise no_gear(gears, shapes)
+        return given, len(gears.gears) if found is None else found
 
 
 def load_om(source: str | Path | bytes, *, limit_bytes: int = ARENA_LIMIT_BYTES) -> Executor:
@@ -217,9 +190,7 @@ def load_om(source: str | Path | bytes, *, limit_bytes: int = ARENA_LIMIT_BYTES)
         return Executor(read_om(source), limit_bytes=limit_bytes)
 
 
-def _allocate(
-    size_bytes: int, placed: PlacedGraph, limit_bytes: int
-) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+def _allocate(size_bytes: int, limit_bytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     machine_bytes = _machine_bytes()
     if not 0 <= size_bytes <= limit_bytes:
         reason = f"{limit_bytes} are allowed"
@@ -243,9 +214,14 @@ def _machine_bytes() -> int | None:
     return found if found > 0 else None
 
 
-def _interface(graph: Graph, model: OmModel) -> Interface:
+def _interface(graph: Graph, model: OmModel, gears: Gears | None) -> Interface:
+    """The ports of one program, named as the file does; of a model with gears without what chooses one."""
     names = [port.name for port in model.inputs]
     outs = [port.name for port in model.outputs]
+    if gears is not None:
+        if names[-1:] != [SHAPE_DATA]:
+            raise OmError(table.OM_BAD_INTERFACE, reason=f"its last input is not {SHAPE_DATA}")
+        names.pop()
     if len(names) != len(graph.inputs) or len(outs) != len(graph.outputs):
         raise OmError(
             table.OM_BAD_INTERFACE,
@@ -262,44 +238,31 @@ def _interface(graph: Graph, model: OmModel) -> Interface:
     return Interface(tuple(inputs), tuple(outputs))
 
 
-def _heap_deaths(
-    placed: PlacedGraph, launches: Sequence[Launch], slots: Mapping[int, Slot]
-) -> dict[int, list[Slot]]:
-    """For each step the values on the heap that nobody reads after it."""
-    last: dict[int, int] = {}
-    for step, launch in enumerate(launches):
-        for value in (*launch.node.reads(), *launch.node.writes()):
-            last[value] = step
-    dying: dict[int, list[Slot]] = {}
-    for value, step in last.items():
-        slot = slots[value]
-        if slot.is_on_heap and value not in placed.graph.output_set:
-            dying.setdefault(step, []).append(slot)
-    return dying
+def _open(interfaces: Sequence[Interface], gears: Gears | None) -> Interface:
+    """What callers see of all programs together."""
+    first = interfaces[0]
+    if gears is None:
+        return first
+    inputs = [replace(port, type=type) for port, type in zip(first.inputs, gears.types, strict=True)]
+    outputs = [
+        replace(port, type=_common([item.outputs[at].type for item in interfaces]))
+        for at, port in enumerate(first.outputs)
+    ]
+    return Interface(tuple(inputs), tuple(outputs))
 
 
-def _poison_plan(placed: PlacedGraph, launches: Sequence[Launch]) -> dict[int, list[tuple[int, int, int]]]:
-    """For each step the bytes that are free after it, by the lifetimes in the file."""
-    found: dict[int, list[tuple[int, int, int]]] = {}
-    for value, step in placed.life_ends.items():
-        type = placed.graph.type_of(value)
-        size, offset = arena_bytes(type), placed.offsets.get(value)
-        if size and offset is not None and step < len(launches):
-            found.setdefault(step, []).append((offset, offset + size, poison_byte(type)))
-    return found
+def _common(types: Sequence[ValueType]) -> ValueType:
+    """The type that all have; a size in which they differ is unknown."""
+    first = types[0]
+    shapes = [type.shape for type in types if isinstance(type, TensorType)]
+    if not isinstance(first, TensorType) or len(shapes) != len(types):
+        return first
+    if any(shape is None for shape in shapes) or len({len(shape or ()) for shape in shapes}) != 1:
+        return TensorType(first.dtype)
+    columns = zip(*(shape or () for shape in shapes), strict=True)
+    dims = tuple(column[0] if len(set(column)) == 1 else UNKNOWN_DIM for column in columns)
+    return TensorType(first.dtype, dims)
 
 
-def _placed_errors(action: Action, name: str) -> Action:
-    """The same action; what goes wrong in it names the operator."""
-
-    def run() -> None:
-        try:
-            action()
-        except GerulesError as error:
-            if not name or all(item.place or item.span is not None for item in error.diagnostics):
-                raise
-            raise RunError(
-                [replace(item, place=item.place or name) for item in error.diagnostics]
-            ) from error.__cause__
-
-    return run
+def _shape(type: ValueType) -> tuple[int, ...]:
+    return type.static_shape if isinstance(type, TensorType) else ()

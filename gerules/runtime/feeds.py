@@ -28,10 +28,19 @@ class Port:
     has_default: bool = False
 
 
-def check_feeds(ports: Sequence[Port], feeds: Mapping[str, object]) -> list[Item]:
+def check_feeds(
+    ports: Sequence[Port],
+    feeds: Mapping[str, object],
+    *,
+    other_sizes: dict[str, tuple[int, ...]] | None = None,
+) -> list[Item]:
     """Return what is given for each port, in their order; None where a default stands in.
 
     Anything numpy makes an array of is taken as one; element types are never converted.
+
+    Args:
+        other_sizes: Gets the shapes that have the rank of their input, whose shape is fixed, but another
+            size. They are no fault then.
 
     Raises:
         RunError: E20001 to E20006, every fault of every input.
@@ -52,13 +61,19 @@ def check_feeds(ports: Sequence[Port], feeds: Mapping[str, object]) -> list[Item
                 faults.add(table.INPUT_MISSING, name=port.name, type=port.type)
             found.append(None)
             continue
-        found.append(_read(port.name, port.type, feeds[port.name], sizes, faults))
+        item = _read(port.name, port.type, feeds[port.name], sizes, faults, other_sizes)
+        found.append(item)
     faults.raise_if_any(RunError)
     return found
 
 
 def _read(
-    name: str, type: ValueType, given: object, sizes: dict[str, tuple[int, str]], faults: Faults
+    name: str,
+    type: ValueType,
+    given: object,
+    sizes: dict[str, tuple[int, str]],
+    faults: Faults,
+    other_sizes: dict[str, tuple[int, ...]] | None = None,
 ) -> Item:
     if isinstance(type, OptionalType):
         return None if given is None else _read(name, type.element, given, sizes, faults)
@@ -76,7 +91,11 @@ def _read(
         faults.add(table.INPUT_KIND, name=name, found=_kind_of(given), expected=type)
         return None
     _check_dtype(name, type.dtype, array, faults)
-    _check_shape(name, type, array.shape, sizes, faults)
+    if other_sizes is not None and type.is_static and len(array.shape) == len(type.static_shape):
+        if array.shape != type.static_shape:
+            other_sizes[name] = array.shape
+    else:
+        _check_shape(name, type, array.shape, sizes, faults)
     return array.astype(np.object_) if array.dtype.kind in "UST" else array
 
 

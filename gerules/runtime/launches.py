@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gerules.backend.lower import PLAIN, VIEW_OPS, base_op
-from gerules.backend.om import OmError, OmModel, TaskType
+from gerules.backend.om import OmError, OmTask, TaskType
 from gerules.errors import Faults, table
 from gerules.ir import Node, TensorType
 from gerules.runtime.rebuild import PlacedGraph
@@ -22,8 +22,8 @@ class Launch:
     records: tuple[int, ...] = ()
 
 
-def find_launches(model: OmModel, placed: PlacedGraph) -> list[Launch]:
-    """Return the launches of a model in their order: that of its tasks, or of its operators without tasks.
+def find_launches(tasks: Sequence[OmTask], placed: PlacedGraph) -> list[Launch]:
+    """Return the launches of a graph in their order: that of its tasks, or of its operators without tasks.
 
     Nodes that only rename bytes have no launch. Every other node has one, its inputs are made by launches
     that happen before it on any timing, and no event is waited for that was not recorded before.
@@ -35,8 +35,8 @@ def find_launches(model: OmModel, placed: PlacedGraph) -> list[Launch]:
     """
     faults = Faults()
     by_op = {op.id: placed.graph.nodes[node] for node, op in placed.ops.items()}
-    if model.tasks.is_stored and model.tasks.tasks:
-        found = _from_tasks(model, by_op, faults)
+    if tasks:
+        found = _from_tasks(tasks, by_op, faults)
     else:
         found = [Launch(node, 0) for node in placed.graph.nodes.values() if not _is_view(placed, node)]
     faults.raise_if_any(OmError)
@@ -45,12 +45,12 @@ def find_launches(model: OmModel, placed: PlacedGraph) -> list[Launch]:
     return found
 
 
-def _from_tasks(model: OmModel, by_op: Mapping[int, Node], faults: Faults) -> list[Launch]:
+def _from_tasks(tasks: Sequence[OmTask], by_op: Mapping[int, Node], faults: Faults) -> list[Launch]:
     found: list[Launch] = []
     waits: dict[int, list[int]] = {}
     last_of: dict[int, int] = {}
     recorded: set[int] = set()
-    for task in model.tasks.tasks:
+    for task in tasks:
         stream = task.stream_id
         if task.type == TaskType.EVENT_WAIT:
             if task.event_id not in recorded:

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from gerules.backend.emit import FORM
+from gerules.backend.emit_gears import CASE
 from gerules.backend.emit_tensors import TYPE_ATTR
 from gerules.backend.exact import read_attrs, read_numbers, read_strings, read_table, read_type
 from gerules.backend.nested import arena_bytes, is_fused
@@ -60,6 +61,7 @@ class PlacedGraph:
         stored: Constants in storage form, views of the file where numpy can have them.
         ops: The operator of each node.
         nested: The bodies of fused nodes whose values lie in the arena.
+        branches: The gears of the node that chooses among them, by name, in order.
     """
 
     graph: Graph
@@ -68,6 +70,7 @@ class PlacedGraph:
     stored: dict[int, Array] = field(default_factory=dict[int, Array])
     ops: dict[int, OmOp] = field(default_factory=dict[int, OmOp])
     nested: dict[int, PlacedGraph] = field(default_factory=dict[int, "PlacedGraph"])
+    branches: dict[str, PlacedGraph] = field(default_factory=dict[str, "PlacedGraph"])
 
 
 def rebuild_graph(model: OmModel) -> PlacedGraph:
@@ -92,6 +95,7 @@ class _Rebuilder:
         self.graphs = {graph.name: graph for graph in model.graphs}
         self.faults = Faults()
         self.called: set[str] = set()
+        self.constants: dict[tuple[int, int, TensorType], tuple[Array, Array]] = {}
         self.next_id = 0
 
     def run(self) -> PlacedGraph:
@@ -248,6 +252,8 @@ class _Scope:
             self._check_range(op.name, item.offset_bytes, item.size_bytes)
         if is_fused(node) and "body" in placed:
             self._placed.nested[node.id] = placed["body"]
+        if self._depth == 0 and op.name == CASE and op.type == "Case":
+            self._placed.branches = placed
 
     def _body(self, name: str) -> tuple[PlacedGraph, tuple[tuple[int, int], ...]]:
         owner = self._owner
@@ -316,6 +322,16 @@ class _Scope:
         type = _type_of(value.desc)
         if not isinstance(type, TensorType) or not type.is_static:
             raise ValueError("a constant has no fixed shape")
+        # Gears share constants: each is read once, however many branches have it.
+        place = (value.desc.data_offset, value.desc.weight_size_bytes, type)
+        if not value.data and (known := self._owner.constants.get(place)) is not None:
+            return known
+        found = self._read_constant(op, value, type)
+        if not value.data:
+            self._owner.constants[place] = found
+        return found
+
+    def _read_constant(self, op: OmOp, value: TensorValue, type: TensorType) -> tuple[Array, Array]:
         shape = type.static_shape
         holder = OmOp(op.name, "Const", attrs={"value": value})
         if type.dtype is DType.STRING:

@@ -18,8 +18,9 @@ from gerules.frontends.onnx import load_onnx
 from gerules.ir import Graph, broken_invariants, print_graph
 from gerules.ops import infer_graph
 from gerules.runtime.compare import compare
-from gerules.runtime.executor import Executor, OpTime, load_om
+from gerules.runtime.executor import Executor, load_om
 from gerules.runtime.kernels import RunError
+from gerules.runtime.program import OpTime
 from gerules.runtime.reference import evaluate
 from tests.models.catalogue import find
 from tests.models.oracle import assert_close
