@@ -162,18 +162,17 @@ class Executor:
             return None
         return chosen if chosen < len(self._gears.gears) else FALLBACK
 
+    def _other_shape(self, shapes: Mapping[str, tuple[int, ...]]) -> RunError:
+        types = {port.name: port.type for port in self._interface.inputs}
+        return one_shape(shapes, {name: _shape(types[name]) for name in shapes})
+
     def _choose(self, feeds: Mapping[str, object], gear: int | None) -> tuple[list[Item], int]:
         """Check what is given, and return it with the number of the program to run."""
         inputs = self._interface.inputs
-        other_sizes: dict[str, tuple[int, ...]] = {}
-        given = check_feeds(inputs, feeds, other_sizes=other_sizes)
         gears = self._gears
-        if other_sizes:
-            types = {port.name: port.type for port in inputs}
-            compiled = {name: _shape(types[name]) for name in other_sizes}
-            raise one_shape(other_sizes, compiled)
         if gears is None:
-            return given, 0
+            return check_feeds(inputs, feeds, other_shape=self._other_shape), 0
+        given = check_feeds(inputs, feeds)
         shapes = [item.shape if isinstance(item, np.ndarray) else None for item in given]
         found = gears.find(shapes)
         if gear is not None and found != gear:

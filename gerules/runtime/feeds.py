@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -28,19 +28,23 @@ class Port:
     has_default: bool = False
 
 
+OtherShape = Callable[[Mapping[str, tuple[int, ...]]], RunError]
+"""Gives the error for shapes, by input, that a plan was not made for."""
+
+
 def check_feeds(
     ports: Sequence[Port],
     feeds: Mapping[str, object],
     *,
-    other_sizes: dict[str, tuple[int, ...]] | None = None,
+    other_shape: OtherShape | None = None,
 ) -> list[Item]:
     """Return what is given for each port, in their order; None where a default stands in.
 
     Anything numpy makes an array of is taken as one; element types are never converted.
 
     Args:
-        other_sizes: Gets the shapes that have the rank of their input, whose shape is fixed, but another
-            size. They are no fault then.
+        other_shape: Gives the error for arrays that have the rank of their input, whose shape is fixed, but
+            another size; without it each is E20004.
 
     Raises:
         RunError: E20001 to E20006, every fault of every input.
@@ -54,6 +58,7 @@ def check_feeds(
         if name not in names:
             faults.add(table.INPUT_UNKNOWN, name=name, known=", ".join(sorted(names)) or "none")
     sizes: dict[str, tuple[int, str]] = {}
+    others: dict[str, tuple[int, ...]] | None = None if other_shape is None else {}
     found: list[Item] = []
     for port in ports:
         if port.name not in feeds:
@@ -61,8 +66,10 @@ def check_feeds(
                 faults.add(table.INPUT_MISSING, name=port.name, type=port.type)
             found.append(None)
             continue
-        item = _read(port.name, port.type, feeds[port.name], sizes, faults, other_sizes)
+        item = _read(port.name, port.type, feeds[port.name], sizes, faults, others)
         found.append(item)
+    if other_shape is not None and others:
+        faults.extend(other_shape(others).diagnostics)
     faults.raise_if_any(RunError)
     return found
 
@@ -73,7 +80,7 @@ def _read(
     given: object,
     sizes: dict[str, tuple[int, str]],
     faults: Faults,
-    other_sizes: dict[str, tuple[int, ...]] | None = None,
+    others: dict[str, tuple[int, ...]] | None = None,
 ) -> Item:
     if isinstance(type, OptionalType):
         return None if given is None else _read(name, type.element, given, sizes, faults)
@@ -91,9 +98,9 @@ def _read(
         faults.add(table.INPUT_KIND, name=name, found=_kind_of(given), expected=type)
         return None
     _check_dtype(name, type.dtype, array, faults)
-    if other_sizes is not None and type.is_static and len(array.shape) == len(type.static_shape):
+    if others is not None and type.is_static and len(array.shape) == len(type.static_shape):
         if array.shape != type.static_shape:
-            other_sizes[name] = array.shape
+            others[name] = array.shape
     else:
         _check_shape(name, type, array.shape, sizes, faults)
     return array.astype(np.object_) if array.dtype.kind in "UST" else array
