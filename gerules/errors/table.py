@@ -792,6 +792,63 @@ NO_ARENA: Final = ErrorCode(
     "free memory, raise the limit, or compile for smaller shapes",
 )
 
+# E71000-E71019: what a script asks of gerules.compat.acl; the script gets pyACL's number, the message is kept
+ACL_ARGUMENT: Final = ErrorCode(
+    "E71001", "acl-argument", "{argument} is {value}: {reason}",
+    "A call of pyACL got an argument that it does not take.",
+    "{remedy}",
+)
+ACL_SEQUENCE: Final = ErrorCode(
+    "E71002", "acl-sequence", "{reason}",
+    "Calls of pyACL come in an order: init, set_device, load, execute, unload, reset_device, finalize.",
+    "{remedy}",
+)
+ACL_HANDLE: Final = ErrorCode(
+    "E71003", "acl-handle", "{value} is no {kind}: {reason}",
+    "pyACL hands out integers; each stands for one thing of one kind, from its create call to its destroy call.",
+    "keep what {maker} returned, and do not use it after it was destroyed",
+)
+ACL_POINTER: Final = ErrorCode(
+    "E71004", "acl-pointer", "{argument} {address} is no {expected}: {reason}",
+    "Every address is looked up among the memory that malloc, malloc_host, bytes_to_ptr and numpy_to_ptr gave out.",
+    "{remedy}",
+)
+ACL_SIZE: Final = ErrorCode(
+    "E71005", "acl-size", "{what} takes {need_bytes} bytes; there are {have_bytes}",
+    "A copy, a buffer or a view would reach over the end of its memory. Nothing was read or written.",
+    "allocate at least {need_bytes} bytes, or ask for fewer",
+)
+ACL_MEMORY: Final = ErrorCode(
+    "E71006", "acl-memory", "{size_bytes} bytes cannot be allocated: {reason}",
+    "The memory of this machine stands in for the device's.",
+    "free what is not needed any more",
+)
+ACL_DATASET: Final = ErrorCode(
+    "E71007", "acl-dataset", "the {side} data set does not fit {model}: {reason}",
+    "A data set has one buffer for each input or output of the model, in the model's order.",
+    "{remedy}",
+)
+ACL_NOT_DYNAMIC: Final = ErrorCode(
+    "E71008", "acl-not-dynamic", "{model} has no {kind} to choose",
+    "Only a model that was compiled with gears of a kind lets the caller choose one.",
+    "{remedy}",
+)
+ACL_NO_GEAR: Final = ErrorCode(
+    "E71009", "acl-no-gear", "{found} is no {kind} of {model}; it was compiled for {known}",
+    "A model with gears runs the sizes that it was compiled for, and no others.",
+    "choose one of them, or compile the model with the one that is wanted",
+)
+ACL_CALLBACK: Final = ErrorCode(
+    "E71010", "acl-callback", "{reason}",
+    "A callback runs on the thread that subscribed to its stream, inside process_report.",
+    "{remedy}",
+)
+ACL_PROFILING: Final = ErrorCode(
+    "E71011", "acl-profiling", "{reason}",
+    "Profiling goes init, create_config, start, stop, destroy_config, finalize.",
+    "{remedy}",
+)
+
 DECLARED_TWICE: Final = ErrorCode(
     "E40103", "declared-twice", "the {kind} {name} is declared twice",
     "All rule files of a compile share one space of names.",

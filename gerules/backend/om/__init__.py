@@ -13,6 +13,7 @@ from gerules.backend.om.attributes import (
     read_texts,
     texts,
 )
+from gerules.backend.om.bundle import bundle_chunks, write_bundle
 from gerules.backend.om.constants import constant_array, constant_bytes
 from gerules.backend.om.container import OmFile, read_container
 from gerules.backend.om.describe import describe_tensor, memory_bytes, tensor_type
@@ -75,6 +76,7 @@ __all__ = [
     "WeightsBuilder",
     "Workspace",
     "bools",
+    "bundle_chunks",
     "constant_array",
     "constant_bytes",
     "derive_interface",
@@ -93,5 +95,6 @@ __all__ = [
     "read_texts",
     "tensor_type",
     "texts",
+    "write_bundle",
     "write_om",
 ]
