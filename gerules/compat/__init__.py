@@ -1,0 +1,1 @@
+"""Faces of other compilers: scripts that were written for Ascend's own tools run on gerules."""
