@@ -133,12 +133,15 @@ class RuleChecker:
             bindings.used |= self._expr(line.value, bindings.kinds)
         if rule.decreases is not None:
             bindings.used |= self._expr(rule.decreases, bindings.kinds)
-        for test in () if isinstance(rule.tests, LaterTests) else rule.tests:
-            self._test(test, bindings)
+        are_tests_read = not isinstance(rule.tests, LaterTests)
+        if are_tests_read:
+            for test in rule.tests:
+                self._test(test, bindings)
         for other in rule.overrides:
             if other.name not in self.names.book.rule_by_name:
                 self._undefined(other, self.names.book.rule_by_name)
-        self._warn_unused(bindings)
+        if are_tests_read:  # which use names too
+            self._warn_unused(bindings)
 
     def _step(self, step: Condition | FoldLine, bindings: Bindings) -> None:
         if isinstance(step, Condition):

@@ -47,7 +47,8 @@ def select_region(graph: Graph, names: Sequence[str]) -> Region:
     chosen: set[int] = set()
     finder = _Finder(graph)
     for text in names:
-        chosen |= finder.nodes(text.strip())
+        if text.strip():
+            chosen |= finder.nodes(text.strip())
     nodes = tuple(node for node in graph.nodes.values() if node.id in chosen)
     if not nodes:
         raise refusal("none are named", "name some: --nodes first..last")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -23,33 +22,12 @@ from lark import Lark
 from lark.grammar import Rule
 from lark.lexer import TerminalDef
 
+from gerules.text.cache_folder import cache_folder
 from gerules.text.files import open_regular, write_files
 from gerules.text.layout import Layout
 
-FOLDER: Final = "GERULES_CACHE_DIR"
-"""The environment variable that names the folder of everything kept between runs."""
-
-SWITCH: Final = "GERULES_CACHE"
-"""The environment variable that switches all of it off: `0`."""
-
 _MAX_BYTES: Final = 16 * 1024 * 1024
 _FORMAT: Final = "1"
-
-
-def cache_folder() -> Path | None:
-    """Return the folder of what is kept between runs, which need not exist; None when it is switched off."""
-    if os.environ.get(SWITCH) == "0":
-        return None
-    if named := os.environ.get(FOLDER):
-        return Path(named)
-    shared = os.environ.get("XDG_CACHE_HOME", "")
-    # A relative path has no meaning there, says the specification of that variable.
-    if Path(shared).is_absolute():
-        return Path(shared) / "gerules"
-    try:
-        return Path.home() / ".cache" / "gerules"
-    except RuntimeError:  # no home
-        return None
 
 
 def kept_parser(grammar: str, build: Callable[[], Lark]) -> Lark:

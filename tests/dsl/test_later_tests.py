@@ -48,3 +48,7 @@ def test_the_tests_of_given_files_are_checked_at_once(tmp_path: Path) -> None:
     wrong = Source("w.ger", "rule a: Relu(Relu(x)) => Relu(x)\n    test:\n        zz: f32[2]\n")
     with pytest.raises(Exception, match="zz"):
         shipped_rules([wrong])
+
+
+def test_reading_later_adds_no_warning() -> None:
+    assert shipped_rules().warnings == shipped_rules(check_tests=True).warnings == ()

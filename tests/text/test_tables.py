@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from lark import Lark
 
+from gerules.text.cache_folder import cache_folder
 from gerules.text.layout import Layout
-from gerules.text.tables import cache_folder, kept_parser
+from gerules.text.tables import kept_parser
 
 GRAMMAR = """
 start: item+
@@ -35,7 +36,6 @@ class Builder:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("GERULES_CACHE", raising=False)
     monkeypatch.setenv("GERULES_CACHE_DIR", str(tmp_path / "kept"))
     return tmp_path / "kept" / "tables"
 
@@ -91,16 +91,8 @@ def test_a_folder_that_is_a_file_is_no_fault(folder: Path) -> None:
     assert build.built == 2
 
 
-def test_it_can_be_switched_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GERULES_CACHE", "0")
-    assert cache_folder() is None
-    kept_parser(GRAMMAR, Builder())
-    assert not folder.exists()
-
-
 def test_the_usual_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("GERULES_CACHE", "GERULES_CACHE_DIR"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("GERULES_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "gerules"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")

@@ -9,12 +9,12 @@ from typing import Final
 
 from gerules.errors import table
 from gerules.pipeline.errors import PipelineError
+from gerules.text.cache_folder import cache_folder
 from gerules.text.sizes import parse_size
 
 SWITCH: Final = "GERULES_CACHE"
 """`0` switches the cache off."""
 
-FOLDER: Final = "GERULES_CACHE_DIR"
 LIMIT: Final = "GERULES_CACHE_SIZE"
 
 DEFAULT_LIMIT_BYTES: Final = 2 * 1024**3
@@ -46,17 +46,4 @@ def cache_settings(folder: str | Path | None = None) -> CacheSettings:
         )  # fmt: skip
     if os.environ.get(SWITCH, "").strip() == "0":
         return CacheSettings(None, limit_bytes)
-    return CacheSettings(Path(folder) if folder is not None else _folder(), limit_bytes)
-
-
-def _folder() -> Path | None:
-    if named := os.environ.get(FOLDER, "").strip():
-        return Path(named)
-    root = os.environ.get("XDG_CACHE_HOME", "").strip()
-    # A relative one does not count. Source: XDG Base Directory Specification.
-    if root and Path(root).is_absolute():
-        return Path(root) / "gerules"
-    try:
-        return Path.home() / ".cache" / "gerules"
-    except RuntimeError:  # nobody's home is known
-        return None
+    return CacheSettings(Path(folder) if folder is not None else cache_folder(), limit_bytes)
