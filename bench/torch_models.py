@@ -220,7 +220,7 @@ def export(name: str, file: Path, *, seed: int) -> None:
     Raises:
         ModelsExtraMissing: torch, timm, transformers or onnxscript is not installed.
     """
-    _prepare_torch()
+    prepare_torch()
     import torch
 
     with warnings.catch_warnings(), torch.no_grad():
@@ -256,7 +256,7 @@ _KEPT_LIBRARIES: list[torch.library.Library] = []
 """A declared operator lives as long as the library object that declared it."""
 
 
-def _prepare_torch() -> None:
+def prepare_torch() -> None:
     """Make torch, timm and transformers importable, and keep them off the network.
 
     timm and transformers import torchvision, whose Python half insists on operators of its compiled half.

@@ -312,6 +312,38 @@ CACHE_LACKS: Final = ErrorCode(
     "nothing has to be done",
 )
 
+# E10080-E10089: models of torch
+NOT_EXPORTED: Final = ErrorCode(
+    "E10080", "not-exported", "torch cannot export {model}: {reason}",
+    "Modules are read through torch's own ONNX exporters, which do not take every operator, nor control flow that depends on values.",
+    "write that part of the model in other operators, or export it to ONNX yourself with a translation of the operator",
+)
+NO_EXAMPLE: Final = ErrorCode(
+    "E10081", "no-example", "{model} has to be traced, and there are no inputs to trace it with",
+    "A module does not say the shapes and types of its inputs; one run with examples shows them.",
+    "give example_inputs=(tensor, ...); for a TorchScript file shapes are enough where all inputs are float32",
+)
+BAD_EXAMPLE: Final = ErrorCode(
+    "E10082", "bad-example", "{model} cannot be traced with what is given: {reason}",
+    "Example inputs are tensors or arrays; open dimensions are named as torch.export takes them.",
+    "{remedy}",
+)
+NO_MODEL: Final = ErrorCode(
+    "E10083", "no-model", "an object of type {kind} is no model",
+    "A model is a file, a graph, an ONNX model in memory, a torch module, a TorchScript module or an exported program.",
+    "give one of these",
+)
+NOT_TORCH: Final = ErrorCode(
+    "E10084", "not-torch", "{path} is no TorchScript file and no exported program: {reason}",
+    "Files of torch.jit.save and torch.export.save are read. Files of torch.save hold Python objects, whose reading runs code.",
+    "{remedy}",
+)
+EXAMPLES_NOT_TAKEN: Final = ErrorCode(
+    "E10085", "examples-not-taken", "{model} is not traced, so it takes no example inputs and no dynamic shapes",
+    "Only models of torch are traced; other files say the types of their inputs themselves.",
+    "leave them out; sizes that the model leaves open are given by input_shapes",
+)
+
 # E21001-E21029: fusion switch files
 SWITCH_FILE_EMPTY: Final = ErrorCode(
     "E21001", "switch-file-empty", "the fusion switch file {path} says nothing: {reason}",

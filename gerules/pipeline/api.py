@@ -13,7 +13,20 @@ from gerules.dsl import Function, RuleBook
 from gerules.dsl.values import Value
 from gerules.engine.trace import Trace
 from gerules.errors import Faults, table
-from gerules.frontends import FUSED_DOMAIN, load_onnx, recognize, save_graph_text, save_onnx
+from gerules.frontends import (
+    FUSED_DOMAIN,
+    NO_EXAMPLES,
+    Examples,
+    ModelError,
+    TorchModel,
+    kind_of,
+    load_onnx,
+    read_torch,
+    recognize,
+    refuse_examples,
+    save_graph_text,
+    save_onnx,
+)
 from gerules.frontends import load as load_file
 from gerules.ir import Dim, Graph, Node, ValueType
 from gerules.ir.collector import paused_collector
@@ -37,8 +50,8 @@ from gerules.pipeline.toolchain import (
     shipped_rules,
 )
 
-Model = str | Path | Graph | onnx.ModelProto
-"""What a compile starts from: a file, a graph, or an ONNX model in memory."""
+Model = str | Path | Graph | onnx.ModelProto | TorchModel
+"""What a compile starts from: a file, a graph, an ONNX model in memory, or a model of torch."""
 
 Names = str | Sequence[str]
 """One name, or several."""
@@ -70,13 +83,16 @@ def compile(
     stop_after: str | None = None,
     observe: Observe | None = None,
     cache: bool | str | Path = False,
+    example_inputs: object | None = None,
+    dynamic_shapes: object | None = None,
 ) -> CompiledModel:
     """Compile a model for a device.
 
     Where several names or rule files may be given, one may stand alone.
 
     Args:
-        model: A file (`.onnx`, `.graph`), a graph, or an ONNX model in memory.
+        model: A file (`.onnx`, `.graph`, `.pt`, `.pt2`), a graph, an ONNX model in memory, a
+            `torch.nn.Module`, a TorchScript module, or a `torch.export.ExportedProgram`.
         device: A device of the rules: `host`, `ascend310`, `ascend310p`, `ascend910a`, `ascend910b`, or
             one that your rule files declare.
         precision: `fp32`, `fp16`, `mixed_float16`. Without it, what the profile or the device says.
@@ -99,6 +115,11 @@ def compile(
         cache: Whether an equal compile of before may be taken, and this one is kept: True for the folder that
             the environment says, or a folder. The model's `cache` tells what came of it. What an entry does
             not hold, such as `graph` and `trace`, is compiled again by the first who asks.
+        observe: Told of each stage as it ends.
+        example_inputs: What a module of torch is traced with: a tensor, several by position, or a mapping
+            by name. For a TorchScript file whose inputs are all float32, `input_shapes` are enough.
+        dynamic_shapes: Which sizes of a traced module stay open, as `torch.export.export` takes them; a
+            size may be named by a text.
 
     Raises:
         GerulesError: with every fault of the stage that fails: E1 files and options, E2 switch files,
@@ -121,27 +142,49 @@ def compile(
         stop_after=stop_after,
     )
     book = book_of(rules)
-    graph = graph_of(model, book)
+    graph = graph_of(model, book, Examples(example_inputs, dynamic_shapes, input_shapes))
     if cache is False:
         return CompiledModel(compile_graph(graph, book, options, observe))
     settings = cache_settings(None if cache is True else cache)
     return compile_cached(graph, book, options, settings, observe)
 
 
-def load(path: str | Path, *, rules: RuleBook | Rules | None = None) -> Graph:
-    """Read a model file: `.onnx`, graph text, or what a plugin reads.
+def load(
+    path: str | Path | TorchModel,
+    *,
+    rules: RuleBook | Rules | None = None,
+    example_inputs: object | None = None,
+    dynamic_shapes: object | None = None,
+) -> Graph:
+    """Read a model file: `.onnx`, graph text, TorchScript, an exported program, or what a plugin reads.
 
     Fused operators that `save` wrote as functions of an ONNX model are fused operators again. A function
     that says something else than the rules do for an operator of its name is expanded.
 
     Args:
+        path: A file, or a model of torch in memory.
         rules: What defines operators, as `rewrite` takes it; without it the rules that come with gerules.
+        example_inputs: What a module of torch is traced with, as `compile` takes it.
+        dynamic_shapes: Which of its sizes stay open.
 
     Raises:
-        ModelError: E10001 when it cannot be read, E10002 when it is no known kind of file, and every fault
-            of the file.
+        ModelError: E10001 when it cannot be read, E10002 when it is no known kind of file, E10080 to E10085
+            for models of torch, and every fault of the file.
     """
-    return _recognized(load_file(path, others=lambda: find_frontends().frontends), rules)
+    examples = Examples(example_inputs, dynamic_shapes)
+    if not isinstance(path, str | Path):
+        return _read_object(path, examples)
+    return _load(path, rules, examples)
+
+
+def _load(path: str | Path, rules: RuleBook | Rules | None, examples: Examples) -> Graph:
+    return _recognized(load_file(path, examples=examples, others=lambda: find_frontends().frontends), rules)
+
+
+def _read_object(model: object, examples: Examples) -> Graph:
+    if kind_of(model) is None:
+        raise ModelError(table.NO_MODEL, kind=type(model).__name__)
+    return read_torch(model, examples)
 
 
 def load_rules(paths: Rules = (), *, functions: Mapping[str, Function] | None = None) -> RuleBook:
@@ -170,6 +213,8 @@ def rewrite(
     fold: bool = True,
     max_growth: float | None = 1.05,
     onnx_only: bool = False,
+    example_inputs: object | None = None,
+    dynamic_shapes: object | None = None,
 ) -> tuple[Graph, Trace]:
     """Rewrite a graph by rules: its types are inferred, constants folded, then the phases of a pipeline run.
 
@@ -186,6 +231,8 @@ def rewrite(
         max_growth: Bytes of all constants after folding over those before; beyond it large results stay
             computed. None is no limit.
         onnx_only: Make no fused operators, but those of ONNX. `enable` still has the last word.
+        example_inputs: What a module of torch is traced with, as `compile` takes it.
+        dynamic_shapes: Which of its sizes stay open.
 
     Returns:
         The new graph, and everything that happened.
@@ -194,7 +241,7 @@ def rewrite(
         GerulesError: E3 types that contradict, E40030 rules that do not stop, E40050 unknown pipeline.
     """
     book = book_of(rules)
-    read = graph_of(graph, book)
+    read = graph_of(graph, book, Examples(example_inputs, dynamic_shapes))
     tools = make_toolchain(
         book,
         read.opsets,
@@ -296,13 +343,17 @@ def _define_body(tools: Toolchain):
     return body
 
 
-def graph_of(model: Model, book: RuleBook) -> Graph:
+def graph_of(model: Model, book: RuleBook, examples: Examples = NO_EXAMPLES) -> Graph:
     """Return the graph of a model in whatever form it comes. Raises what its reader raises."""
+    if isinstance(model, str | Path):
+        return _load(model, book, examples)
     if isinstance(model, Graph):
+        refuse_examples(examples, f"the graph {model.name}")
         return model
     if isinstance(model, onnx.ModelProto):
+        refuse_examples(examples, "an ONNX model")
         return _recognized(load_onnx(model, kept_domains=(FUSED_DOMAIN,)), book)
-    return load(model, rules=book)
+    return _read_object(model, examples)
 
 
 def _recognized(graph: Graph, rules: RuleBook | Rules | None) -> Graph:
