@@ -344,6 +344,33 @@ EXAMPLES_NOT_TAKEN: Final = ErrorCode(
     "leave them out; sizes that the model leaves open are given by input_shapes",
 )
 
+# E10090-E10099: the backend of torch.compile
+UNKNOWN_BACKEND_OPTION: Final = ErrorCode(
+    "E10090", "unknown-backend-option", "the backend of torch.compile has no option {name}",
+    "Options carry the names that gerules.compile has for them, where they make sense for a graph of torch.",
+    "use one of {known}",
+)
+RUNS_EAGERLY: Final = ErrorCode(
+    "E10091", "runs-eagerly", "graph {number} is run by torch and not compiled: {reason}",
+    "A graph has an operator that torch cannot export, or that gerules cannot compile. The other graphs are not affected.",
+    "nothing has to be done for right results; with the option fallback=\"error\" it is an error",
+)
+NEEDS_GRADIENTS: Final = ErrorCode(
+    "E10092", "needs-gradients", "a graph is run by torch and not compiled: it needs gradients",
+    "Graphs are compiled for inference. With gradients on, every parameter that requires them makes a graph for training.",
+    "call the model under torch.no_grad() or torch.inference_mode()",
+)
+VERIFY_FAILED: Final = ErrorCode(
+    "E10093", "verify-failed", "output {output} of graph {number} is {error} away from torch, and {rtol} is allowed",
+    "The first run of each compiled model was compared with torch, as verify_rtol asks for.",
+    "raise verify_rtol for a lower precision; gerules bisect finds the rule where it is no rounding",
+)
+NO_SUCH_GEAR: Final = ErrorCode(
+    "E10094", "no-such-gear", "dimension {dim} of argument {argument} is {size}, which is none of its gears {gears}",
+    "A tensor with gears has these sizes and no others.",
+    "give an input of one of these sizes, or declare more gears",
+)
+
 # E21001-E21029: fusion switch files
 SWITCH_FILE_EMPTY: Final = ErrorCode(
     "E21001", "switch-file-empty", "the fusion switch file {path} says nothing: {reason}",

@@ -6,7 +6,7 @@ import io
 import logging
 import re
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
@@ -19,9 +19,19 @@ from gerules.frontends.torch.inputs import Arguments, tensor_names
 
 
 def export_program(
-    torch: Any, model: Any, arguments: Arguments, called: str, path: Path | None = None
+    torch: Any,
+    model: Any,
+    arguments: Arguments,
+    called: str,
+    path: Path | None = None,
+    *,
+    translations: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> onnx.ModelProto | Path:
     """Export a module or an exported program: traced by `torch.export`, nothing folded.
+
+    Args:
+        path: Where to write the model and its weights, instead of keeping them in memory.
+        translations: What makes ONNX of an operator of torch, before torch's own translation.
 
     Returns:
         The model, or `path` when it was written there.
@@ -41,6 +51,7 @@ def export_program(
                 optimize=False,
                 # Only for the names of dimensions: the program is traced.
                 dynamic_shapes=arguments.dim_names,
+                custom_translation_table=dict(translations) if translations else None,
             )
             if path is None:
                 return found.model_proto
