@@ -1,4 +1,4 @@
-"""From a captured graph to what runs in its place: made functional by AOTAutograd, then compiled when it runs."""
+"""From a captured graph to what runs in its place: functional by AOTAutograd, compiled when it first runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from gerules.errors import Diagnostic, table
 from gerules.pipeline import PipelineError
 
 
-def compile_graph_module(gm: Any, example_inputs: Sequence[Any], options: BackendOptions) -> Callable[..., Any]:
+def compile_graph_module(
+    gm: Any, example_inputs: Sequence[Any], options: BackendOptions
+) -> Callable[..., Any]:
     """Return a function that computes what a captured graph does, mutation and aliasing included.
 
     Graphs that need gradients are returned as they are, with a warning.

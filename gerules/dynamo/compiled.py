@@ -12,12 +12,12 @@ from typing import Any, Final
 import numpy as np
 
 from gerules.backend.ports import input_names, output_names
+from gerules.dsl import RuleBook
 from gerules.dynamo.conversion import Converted, Output, convert
 from gerules.dynamo.gears import Gears, check_gears, gears_of
 from gerules.dynamo.options import BackendOptions
 from gerules.dynamo.reports import GraphReport, warn_eager
 from gerules.dynamo.tensors import as_array, as_tensor, with_strides
-from gerules.dsl import RuleBook
 from gerules.errors import Diagnostic, GerulesError, table
 from gerules.pipeline import CompiledModel, CompileOptions, PipelineError, compile_graph
 from gerules.pipeline.api import book_of
@@ -193,7 +193,11 @@ class GraphRunner:
             error = _relative_error(as_array(self._torch, have), as_array(self._torch, want))
             if not error <= rtol:
                 raise PipelineError(
-                    table.VERIFY_FAILED, number=self._report.number, output=at, error=f"{error:.3g}", rtol=rtol
+                    table.VERIFY_FAILED,
+                    number=self._report.number,
+                    output=at,
+                    error=f"{error:.3g}",
+                    rtol=rtol,
                 )
 
     def _explain(self, error: GerulesError) -> list[Diagnostic]:
@@ -221,7 +225,9 @@ class GraphRunner:
             self._report.device_models.pop(oldest, None)
 
     def _shapes_of(self, inputs: Sequence[int], args: list[Any]) -> str:
-        return ", ".join(f"{str(args[at].dtype).removeprefix('torch.')}{list(args[at].shape)}" for at in inputs)
+        return ", ".join(
+            f"{str(args[at].dtype).removeprefix('torch.')}{list(args[at].shape)}" for at in inputs
+        )
 
 
 def _shape_key(torch: Any, arg: Any) -> object:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gerules.dynamo.tensors import as_array
-
 from gerules.frontends import load_onnx
 from gerules.frontends.torch.exporting import export_program
 from gerules.frontends.torch.inputs import Arguments
@@ -51,7 +50,8 @@ def convert(
     Raises:
         ModelError: E10080 for operators that torch cannot export, and what reading ONNX raises.
     """
-    specialized = _specialize(torch, graph_module, args)
+    outputs: list[Output] = []
+    specialized = _specialize(torch, graph_module, args, outputs)
     tensors = [at for at, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
     arguments = Arguments(tuple(args[at].detach() for at in tensors))
     # Torch calls with dispatch keys excluded that tracing needs; they are those of one thread.
@@ -67,39 +67,37 @@ def convert(
             kept.append(at)
             inputs.append(value)
     graph = replace(graph, inputs=tuple(inputs), consts=consts)
-    return Converted(graph, tuple(kept), tuple(specialized.outputs))
+    return Converted(graph, tuple(kept), tuple(outputs))
 
 
-def _specialize(torch: Any, graph_module: Any, args: Sequence[Any]) -> Any:
-    """A module of tensors alone, which keeps count of what the graph returns besides new tensors."""
+def _specialize(torch: Any, graph_module: Any, args: Sequence[Any], outputs: list[Output]) -> Any:
+    """A module of tensors alone; `outputs` is filled with what the graph returns when it is traced."""
 
-    class Specialized(torch.nn.Module):  # type: ignore[misc]  # torch is not imported where this is checked
-        def __init__(self) -> None:
-            super().__init__()
-            self.graph_module = graph_module
-            self.outputs: list[Output] = []
-
+    class Specialized(torch.nn.Module):
         def forward(self, *tensors: Any) -> tuple[Any, ...]:
             given = iter(tensors)
             full = [next(given) if isinstance(arg, torch.Tensor) else arg for arg in args]
-            results: Any = self.graph_module(*full)
+            results: Any = graph_module(*full)
             found: list[Any] = []
-            self.outputs = [self._place(item, full, found) for item in results]
+            # Not kept in the module: torch puts a module's attributes back after tracing.
+            outputs[:] = [_place(torch, item, full, found) for item in results]
             return tuple(found)
 
-        def _place(self, item: Any, full: list[Any], found: list[Any]) -> Output:
-            if not isinstance(item, torch.Tensor):
-                return Output("value", value=item)
-            for at, arg in enumerate(full):
-                if arg is item:
-                    return Output("argument", at)
-            for at, earlier in enumerate(found):
-                if earlier is item:
-                    return Output("result", at)
-            found.append(item)
-            return Output("result", len(found) - 1)
-
     return Specialized()
+
+
+def _place(torch: Any, item: Any, args: list[Any], found: list[Any]) -> Output:
+    """Say where a result comes from; a new tensor joins `found`."""
+    if not isinstance(item, torch.Tensor):
+        return Output("value", value=item)
+    for at, arg in enumerate(args):
+        if arg is item:
+            return Output("argument", at)
+    for at, earlier in enumerate(found):
+        if earlier is item:
+            return Output("result", at)
+    found.append(item)
+    return Output("result", len(found) - 1)
 
 
 def _in_thread(call: Callable[[], Any]) -> Any:
@@ -118,5 +116,3 @@ def _in_thread(call: Callable[[], Any]) -> Any:
     if raised:
         raise raised[0]
     return found[0]
-
-

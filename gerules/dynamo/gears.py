@@ -8,7 +8,7 @@ from typing import Any, Final
 from gerules.errors import table
 from gerules.pipeline import PipelineError
 
-MARK: Final = "_gerules_dim_gears"
+MARK: Final = "_dim_gears"
 """Attribute of a tensor that has gears."""
 
 Gears = dict[int, dict[int, tuple[int, ...]]]

@@ -146,7 +146,7 @@ def _check_kind(faults: Faults, name: str, value: object) -> None:
         kinds, words = _KINDS[name]
         is_flag = isinstance(value, bool) and bool not in kinds
         if is_flag or not isinstance(value, kinds) or (name == "cache_size" and cast(int, value) < 1):
-            _bad(faults, name, value, f"it has to be {words}", f"give {words}")
+            _bad(faults, name, cast(object, value), f"it has to be {words}", f"give {words}")
 
 
 def _bad(faults: Faults, option: str, value: object, reason: str, remedy: str) -> None:

@@ -1,4 +1,4 @@
-"""Where torch enters: the function behind the backend's name. It imports nothing of torch before it is called."""
+"""Where torch enters: the function behind the backend's name. Nothing of torch is imported before its call."""
 
 from __future__ import annotations
 
