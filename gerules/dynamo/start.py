@@ -1,4 +1,4 @@
-"""Where torch enters: the function behind the backend's name, which imports nothing of torch before its call."""
+"""Where torch enters: the function behind the backend's name. It imports nothing of torch until called."""
 
 from __future__ import annotations
 
