@@ -11,13 +11,13 @@ from gerules.ir import Graph
 _OPERATOR = re.compile(r"[A-Za-z_][\w.]*::[A-Za-z_]\w*")
 
 
-def definition_texts(book: RuleBook, graph: Graph) -> tuple[str, ...]:
-    """Return rule texts with the `define`s of a graph's operators, those they use, and their constants.
+def definition_texts(book: RuleBook, *graphs: Graph) -> tuple[str, ...]:
+    """Return rule texts with the `define`s of the operators of graphs, those they use, and their constants.
 
     Cost: linear in nodes and in the texts returned.
     """
     wanted: dict[str, None] = {}
-    pending = [op for op in ops_in(graph) if op in book.defines]
+    pending = [op for graph in graphs for op in ops_in(graph) if op in book.defines]
     while pending:
         op = pending.pop()
         if op in wanted:

@@ -55,6 +55,9 @@ TABLE: Final = "ascend_mbatch_mapindex_const"
 DYNAMIC: Final = "Dynamic"
 """The branch of a hybrid model that runs any shape."""
 
+GEAR_BYTES: Final = "_gerules_gear_bytes"
+"""On the model: the arena that each branch needs."""
+
 OPEN_TYPE: Final = "_gerules_open_type"
 """On an input: its type with the dimensions that gears fix left open."""
 
@@ -107,12 +110,8 @@ def emit_gears(
     faults.raise_if_any(OmError)
     found = {
         **model_attrs(first, definitions, device, peak_bytes),
-        "_gerules_memory": write_texts(
-            {
-                "peak_bytes": peak_bytes,
-                "branch_bytes": [branch.plans.memory.peak_bytes for branch in branches],
-            }
-        ),
+        "_gerules_memory": write_texts({"peak_bytes": peak_bytes}),
+        GEAR_BYTES: ints(branch.plans.memory.peak_bytes for branch in branches),
     }
     return OmModel(
         first.name or "model",

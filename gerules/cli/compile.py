@@ -9,11 +9,15 @@ import typer
 
 from gerules.cli.guard import DIFFERENT, guarded, warn
 from gerules.cli.options import (
+    BatchGearsOption,
     DebugOption,
     DeviceOption,
     DimOption,
+    DimsGearsOption,
     DisableOption,
     EnableOption,
+    HybridOption,
+    ImageGearsOption,
     JsonOption,
     KeepOption,
     PrecisionOption,
@@ -48,6 +52,10 @@ def compile_command(
     profile: ProfileOption = None,
     input_shape: ShapesOption = None,
     dim: DimOption = None,
+    dynamic_batch_size: BatchGearsOption = None,
+    dynamic_image_size: ImageGearsOption = None,
+    dynamic_dims: DimsGearsOption = None,
+    compile_hybrid_mode: HybridOption = 0,
     keep_dtype: KeepOption = None,
     rules: RulesOption = None,
     enable: EnableOption = None,
@@ -130,10 +138,12 @@ def compile_command(
     Examples:
       gerules compile resnet50.onnx -d ascend910b --precision fp16
       gerules compile bert.onnx -o bert.om --input-shape ids=1,128 --validate
+      gerules compile resnet50.onnx --input-shape x:-1,3,224,224 --dynamic-batch-size 1,2,4,8
       gerules compile model.onnx --rules my_rules/ --dump stages/ --json
       gerules compile model.onnx --fusion-switch-file fusion_switch.cfg
     """
     from gerules.cli.compiling import compile_model, make_folder
+    from gerules.passes.gear_options import GearOptions
     from gerules.pipeline import save_fusion_result
     from gerules.report.stage_dump import dump_stages
     from gerules.report.tables import facts
@@ -156,6 +166,9 @@ def compile_command(
         disable=disable or (),
         input_shapes=shapes,
         dims=dims,
+        gears=GearOptions(
+            dynamic_batch_size, dynamic_image_size, dynamic_dims, is_hybrid=compile_hybrid_mode == 1
+        ),
         keep_dtype=keep_dtype or (),
         params=params,
         fusion_switch_file=fusion_switch_file,
@@ -191,7 +204,7 @@ def compile_command(
         show_json(report.as_json() | more)
     else:
         warn(warnings)
-        show(report.stage_grid(), "", facts(report.facts()))
+        show(report.stage_grid(), "", *report.gear_parts(), facts(report.facts()))
         if check is not None:
             from gerules.report.run_report import check_grid
 

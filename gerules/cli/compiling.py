@@ -10,6 +10,7 @@ import gerules
 from gerules.cli.errors import CliError
 from gerules.cli.progress import Steps
 from gerules.errors import table
+from gerules.passes.gear_options import GearOptions
 from gerules.pipeline import CompiledModel, StageReport, shipped_rules, stage_names
 from gerules.report.compile_report import CompileReport
 
@@ -38,6 +39,7 @@ def compile_model(
     disable: Sequence[str] = (),
     input_shapes: Mapping[str, Sequence[int | str]] | None = None,
     dims: Mapping[str, int] | None = None,
+    gears: GearOptions | None = None,
     keep_dtype: Sequence[str] = (),
     params: Mapping[str, bool | int | float | str] | None = None,
     fusion_switch_file: Path | None = None,
@@ -48,11 +50,13 @@ def compile_model(
     is_quiet: bool = False,
 ) -> Compiled:
     """Compile a file, with progress on a terminal unless `is_quiet`. Raises what `gerules.compile` raises."""
-    n_stages = len(stage_names(shipped_rules()))
+    asked = gears or GearOptions()
+    n_stages = None if asked.given() else len(stage_names(shipped_rules()))
     with Steps(f"compiling {path.name}", n_stages, is_quiet=is_quiet) as steps:
 
         def observe(stage: StageReport) -> None:
-            steps.end(stage.name)
+            gear = stage.detail.get("gear")
+            steps.end(stage.name if gear is None else f"{stage.name} of gear {gear}")
 
         return Compiled(
             gerules.compile(
@@ -65,6 +69,10 @@ def compile_model(
                 disable=disable,
                 input_shapes=input_shapes or None,
                 dims=dims or None,
+                dynamic_batch_size=asked.batch,
+                dynamic_image_size=asked.image,
+                dynamic_dims=asked.dims,
+                compile_hybrid_mode=asked.is_hybrid,
                 keep_dtype=keep_dtype,
                 params=params,
                 fusion_switch_file=fusion_switch_file,

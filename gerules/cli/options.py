@@ -12,6 +12,7 @@ from gerules.cli.errors import CliError
 from gerules.errors import Faults, table
 
 _TARGET: Final = "What to compile for"
+_GEARS: Final = "Several shapes in one file"
 _RULES: Final = "Which rules"
 _INPUTS: Final = "Inputs"
 _OUTPUT: Final = "Output"
@@ -44,7 +45,8 @@ ProfileOption = Annotated[
 ShapesOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--input-shape", metavar="NAME=1,3,224,224", help="The shape of an input; may be repeated.",
+        "--input-shape", "--input_shape", metavar="NAME=1,3,224,224",
+        help="The shape of an input, -1 for an open size; may be repeated.",
         rich_help_panel=_TARGET,
     ),
 ]  # fmt: skip
@@ -53,6 +55,34 @@ DimOption = Annotated[
     typer.Option(
         "--dim", metavar="N=2", help="The size of a symbolic dimension; may be repeated.",
         rich_help_panel=_TARGET,
+    ),
+]  # fmt: skip
+BatchGearsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dynamic-batch-size", "--dynamic_batch_size", metavar="1,2,4",
+        help="Gears: sizes of the first dimension of inputs.", rich_help_panel=_GEARS,
+    ),
+]  # fmt: skip
+ImageGearsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dynamic-image-size", "--dynamic_image_size", metavar="H,W;H,W",
+        help="Gears: heights and widths.", rich_help_panel=_GEARS,
+    ),
+]  # fmt: skip
+DimsGearsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dynamic-dims", "--dynamic_dims", metavar="1,128;8,64",
+        help="Gears: a size for each -1 of --input-shape.", rich_help_panel=_GEARS,
+    ),
+]  # fmt: skip
+HybridOption = Annotated[
+    int,
+    typer.Option(
+        "--compile-hybrid-mode", "--compile_hybrid_mode", metavar="0|1", min=0, max=1,
+        help="1 adds a plan for any other shape.", rich_help_panel=_GEARS,
     ),
 ]  # fmt: skip
 KeepOption = Annotated[

@@ -1,7 +1,8 @@
 """The pipeline: from a model to an offline model, stage by stage."""
 
 from gerules.pipeline.api import compile, load, load_rules, rewrite, save
-from gerules.pipeline.compiler import Compilation, compile_graph, stage_names
+from gerules.pipeline.compilation import Compilation
+from gerules.pipeline.compiler import compile_graph, stage_names
 from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.fusion_result import fusion_result, save_fusion_result
 from gerules.pipeline.fusion_switch import FusionSwitch, read_fusion_switch

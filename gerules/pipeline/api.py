@@ -31,6 +31,8 @@ from gerules.frontends import load as load_file
 from gerules.ir import Dim, Graph, Node, ValueType
 from gerules.ir.collector import paused_collector
 from gerules.ops import infer_graph
+from gerules.passes.bind import parse_shapes
+from gerules.passes.gear_options import gear_text
 from gerules.passes.growth import prepare_within
 from gerules.pipeline.cache import cache_settings, compile_cached
 from gerules.pipeline.compiler import compile_graph
@@ -56,6 +58,9 @@ Model = str | Path | Graph | onnx.ModelProto | TorchModel
 Names = str | Sequence[str]
 """One name, or several."""
 
+Rows = str | Sequence[int | Sequence[int]]
+"""Gears: a text as ATC takes it, or numbers."""
+
 Rules = RuleInput | Sequence[RuleInput]
 """One rule file, folder or text, or several."""
 
@@ -72,8 +77,12 @@ def compile(
     rules: RuleBook | Rules = (),
     enable: Names = (),
     disable: Names = (),
-    input_shapes: Mapping[str, Sequence[Dim]] | None = None,
+    input_shapes: Mapping[str, Sequence[Dim]] | str | None = None,
     dims: Mapping[str, int] | None = None,
+    dynamic_batch_size: Rows | None = None,
+    dynamic_image_size: Rows | None = None,
+    dynamic_dims: Rows | None = None,
+    compile_hybrid_mode: bool = False,
     keep_dtype: Names = (),
     params: Mapping[str, Value] | None = None,
     fusion_switch_file: str | Path | None = None,
@@ -101,8 +110,14 @@ def compile(
             gerules are always there.
         enable: Rules, rule sets or aliases to switch on.
         disable: And off.
-        input_shapes: Shape by input name, where the model leaves it open.
+        input_shapes: Shape by input name, where the model leaves it open; or a text of them like
+            `data:1,3,224,224;mask:1,128`. -1 is a size that stays open.
         dims: Size by name of a symbolic dimension.
+        dynamic_batch_size: Gears: sizes of the first dimension of the inputs, `"1,2,4,8"` or `[1, 2, 4, 8]`.
+            The one `.om` has a plan for each, and they share weights and arena.
+        dynamic_image_size: Gears of height and width, `"224,224;448,448"`.
+        dynamic_dims: Gears of all open dimensions, input by input, `"1,128;8,64"`.
+        compile_hybrid_mode: Add to the gears a plan that runs any other shape.
         keep_dtype: Nodes that keep their element type: names of the model, or `OpType::Conv`.
         params: Values for `param`s of the rules.
         fusion_switch_file: A fusion switch file of the Graph Engine, in either form. It weighs more than the
@@ -134,8 +149,12 @@ def compile(
         params=dict(params or {}),
         fusion_switch=None if fusion_switch_file is None else read_fusion_switch(fusion_switch_file),
         pipeline=pipeline,
-        input_shapes=input_shapes,
+        input_shapes=parse_shapes(input_shapes) if isinstance(input_shapes, str) else input_shapes,
         dims=dims,
+        dynamic_batch_size=gear_text(dynamic_batch_size),
+        dynamic_image_size=gear_text(dynamic_image_size),
+        dynamic_dims=gear_text(dynamic_dims),
+        compile_hybrid_mode=bool(compile_hybrid_mode),
         keep_dtype=_listed(keep_dtype),
         n_streams=n_streams,
         memory_limit_bytes=memory_limit_bytes,

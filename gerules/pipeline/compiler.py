@@ -14,76 +14,40 @@ graph
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Final
 
 from gerules.backend.definitions import definition_texts
 from gerules.backend.emit import emit
-from gerules.backend.om import OmModel
-from gerules.backend.plans import Plans, make_plans
+from gerules.backend.om import OmAttr
+from gerules.backend.plans import make_plans
 from gerules.backend.schedule import EngineRule, StreamOptions
 from gerules.dsl import RuleBook
 from gerules.dsl.book import suggest
-from gerules.engine.trace import Allow, Trace
+from gerules.engine.trace import Allow
 from gerules.engine.witness import Witness
 from gerules.errors import table
 from gerules.ir import Attr, Graph, Node
 from gerules.ir.collector import paused_collector
 from gerules.passes.formats import choose_formats
-from gerules.passes.partition import Partition, partition_graph
+from gerules.passes.partition import partition_graph
 from gerules.passes.precision import read_lists, set_precision
 from gerules.passes.prepare import prepare
+from gerules.pipeline.compilation import Compilation
 from gerules.pipeline.errors import PipelineError
+from gerules.pipeline.gears import compile_gears, emit_branches, gears_of
 from gerules.pipeline.options import CompileOptions
 from gerules.pipeline.phases import phase_names, run_rule_phase
 from gerules.pipeline.stages import Observe, StageReport
-from gerules.pipeline.summary import Summary
-from gerules.pipeline.toolchain import Toolchain, evaluate_node, make_toolchain
+from gerules.pipeline.toolchain import evaluate_node, make_toolchain
 from gerules.target import Device
 
 BEFORE_PHASE: Final[Mapping[str, str]] = {"precision_ops": "precision", "layout_ops": "formats"}
 """The compiler's own steps among the phases: each comes right before the phase that cleans up after it."""
 
 LAST_STAGES: Final = ("partition", "plan", "emit")
-
-
-@dataclass(slots=True, eq=False)
-class Compilation:
-    """Everything a compile knows so far. A stage reads what the ones before it left, and adds its own."""
-
-    tools: Toolchain
-    source: Graph
-    graph: Graph
-    stages: list[StageReport] = field(default_factory=list[StageReport])
-    trace: Trace = field(default_factory=Trace)
-    partition: Partition | None = None
-    plans: Plans | None = None
-    om: OmModel | None = None
-
-    def summary(self) -> Summary:
-        """Return the compile in numbers."""
-        ops = [node.op.removeprefix("ge::") for node in self.graph.nodes.values()]
-        memory = self.plans.memory if self.plans is not None else None
-        schedule = self.plans.schedule if self.plans is not None else None
-        return Summary(
-            model=self.graph.name,
-            device=self.tools.device.name,
-            precision=self.tools.precision,
-            n_nodes_read=len(self.source.nodes),
-            n_nodes=len(ops),
-            fusions=_total_fusions(self.trace),
-            n_casts=ops.count("Cast"),
-            n_transdata=ops.count("TransData"),
-            n_clusters=len(self.partition.clusters) if self.partition is not None else 0,
-            n_streams=schedule.n_streams if schedule is not None else 0,
-            n_events=len(schedule.events) if schedule is not None else 0,
-            peak_bytes=memory.peak_bytes if memory is not None else 0,
-            lower_bound_bytes=memory.lower_bound_bytes if memory is not None else 0,
-            weight_bytes=self.om.weights.size_bytes if self.om is not None else 0,
-            took_us=sum(stage.took_us for stage in self.stages),
-        )
 
 
 def stage_names(book: RuleBook, pipeline: str = "default") -> tuple[str, ...]:
@@ -136,16 +100,25 @@ def compile_graph(
         keep_dtype=options.keep_dtype,
         fusion_switch=options.fusion_switch,
     )
+
+    def run(state: Compilation, stages: Sequence[str], asked: CompileOptions) -> None:
+        for name in stages:
+            with paused_collector():
+                report = _run_stage(state, name, asked, witness, allow)
+            if state.branch:
+                report = replace(report, detail={"gear": state.branch, **report.detail})
+            state.graph = report.graph
+            state.stages.append(report)
+            if report.trace is not None:
+                state.trace.extend(report.trace)
+            if observe is not None:
+                observe(report)
+
+    gears = gears_of(graph, options)
+    if gears is not None:
+        return compile_gears(tools, graph, gears, options, names, run)
     state = Compilation(tools, graph, graph)
-    for name in names:
-        with paused_collector():
-            report = _run_stage(state, name, options, witness, allow)
-        state.graph = report.graph
-        state.stages.append(report)
-        if report.trace is not None:
-            state.trace.extend(report.trace)
-        if observe is not None:
-            observe(report)
+    run(state, names, options)
     return state
 
 
@@ -287,18 +260,22 @@ def _streams(device: Device, n_streams: int | None) -> StreamOptions:
 def _emit(state: Compilation, _: CompileOptions) -> tuple[Graph, dict[str, object]]:
     if state.plans is None or state.partition is None:
         raise AssertionError("emission comes after partition and plans")
-    state.om = emit(
-        state.graph,
-        state.plans,
-        engines=state.partition.engine_of,
-        device=state.tools.device.name,
-        definitions=definition_texts(state.tools.book, state.graph),
-        schemas=state.tools.schemas,
-        attrs={
-            "_gerules_precision": state.tools.precision,
-            "_gerules_f16_overflow": str(state.tools.device.numbers.get("f16_overflow", "infinity")),
-        },
-    )
+    attrs: dict[str, OmAttr] = {
+        "_gerules_precision": state.tools.precision,
+        "_gerules_f16_overflow": str(state.tools.device.numbers.get("f16_overflow", "infinity")),
+    }
+    if state.gears is not None:
+        state.om = emit_branches(state, attrs)
+    else:
+        state.om = emit(
+            state.graph,
+            state.plans,
+            engines=state.partition.engine_of,
+            device=state.tools.device.name,
+            definitions=definition_texts(state.tools.book, state.graph),
+            schemas=state.tools.schemas,
+            attrs=attrs,
+        )
     return state.graph, {"weight_bytes": state.om.weights.size_bytes}
 
 
@@ -327,8 +304,3 @@ def _marks(state: Compilation) -> dict[int, dict[str, Attr]]:
             if offsets and offsets[0] is not None:
                 found.setdefault(node.id, {})["at"] = offsets[0]
     return found
-
-
-def _total_fusions(trace: Trace) -> dict[str, int]:
-    counts = {name: item.applications for name, item in trace.rules.items() if item.applications}
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

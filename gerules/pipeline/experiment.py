@@ -12,7 +12,8 @@ from gerules.engine.witness import Applied, Sighting, When
 from gerules.errors import GerulesError, table
 from gerules.ir import Graph
 from gerules.pipeline.asking import toolchain_of
-from gerules.pipeline.compiler import LAST_STAGES, Compilation, compile_graph, stage_names
+from gerules.pipeline.compilation import Compilation
+from gerules.pipeline.compiler import LAST_STAGES, compile_graph, stage_names
 from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.ledger import Entry, entries_of, run_by_meaning, values_of_model
 from gerules.pipeline.model import CompiledModel

@@ -15,7 +15,7 @@ from gerules.ir import Graph, Node, TensorType, dtype_of
 from gerules.passes.casts import PHASE as PRECISION
 from gerules.passes.format_costs import TRANSDATA
 from gerules.passes.transdata import PHASE as FORMATS
-from gerules.pipeline.compiler import Compilation
+from gerules.pipeline.compilation import Compilation
 from gerules.runtime.compare import relative_error
 from gerules.runtime.feeds import Item
 from gerules.runtime.kernels import Array
@@ -125,9 +125,7 @@ class Ledger:
             name = entry.rule if entry.rule and entry.cause != "cast" else entry.op
             found.setdefault((entry.cause, name, entry.dtype), []).append(entry)
         accounts = [
-            Account(
-                *key, len(items), sum(max(0.0, item.added) for item in items), max(items, key=_added_by)
-            )
+            Account(*key, len(items), sum(max(0.0, item.added) for item in items), max(items, key=_added_by))
             for key, items in found.items()
         ]
         return tuple(sorted(accounts, key=lambda item: -item.added))

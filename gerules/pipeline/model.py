@@ -14,7 +14,7 @@ from gerules.engine.trace import Trace
 from gerules.errors import Diagnostic, table
 from gerules.ir import Graph
 from gerules.passes.partition import Partition
-from gerules.pipeline.compiler import Compilation
+from gerules.pipeline.compilation import Compilation
 from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.fusion_result import fusion_result
 from gerules.pipeline.ledger import Ledger, make_ledger

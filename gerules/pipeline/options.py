@@ -24,6 +24,10 @@ class CompileOptions:
         pipeline: The named pipeline of phases.
         input_shapes: Shape by input name, for inputs whose shape the model leaves open.
         dims: Size by name of a symbolic dimension.
+        dynamic_batch_size: Gears, as ATC has them: `1,2,4,8` are sizes of the first dimension of inputs.
+        dynamic_image_size: `224,224;448,448` are heights and widths.
+        dynamic_dims: `1,128;8,64` are sizes of all open dimensions, input by input.
+        compile_hybrid_mode: Whether the model has besides its gears a plan of any shape.
         keep_dtype: Nodes that keep their element type: names of the model, or `OpType::Conv`.
         fusion_switch: What a fusion switch file says of passes.
         folds: Whether constants are folded.
@@ -41,6 +45,10 @@ class CompileOptions:
     pipeline: str = "default"
     input_shapes: Mapping[str, Sequence[Dim]] | None = None
     dims: Mapping[str, int] | None = None
+    dynamic_batch_size: str | None = None
+    dynamic_image_size: str | None = None
+    dynamic_dims: str | None = None
+    compile_hybrid_mode: bool = False
     keep_dtype: Sequence[str] = ()
     fusion_switch: FusionSwitch | None = None
     folds: bool = True

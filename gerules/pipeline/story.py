@@ -13,7 +13,8 @@ from gerules.engine.witness import Applied, Sighting, When
 from gerules.ir import Graph, Node
 from gerules.pipeline.api import Model, graph_of
 from gerules.pipeline.asking import Target, check_node, names_of_node, options_of
-from gerules.pipeline.compiler import LAST_STAGES, Compilation, compile_graph, stage_names
+from gerules.pipeline.compilation import Compilation
+from gerules.pipeline.compiler import LAST_STAGES, compile_graph, stage_names
 from gerules.pipeline.toolchain import shipped_rules
 
 

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class GearSummary:
+    """One gear in numbers: shapes of its inputs, operators, arena. `any` is the plan that runs any shape."""
+
+    gear: str
+    shapes: Mapping[str, list[int]]
+    n_nodes: int
+    peak_bytes: int
+    took_us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +23,8 @@ class Summary:
     """A compile in numbers. Sizes are bytes, times microseconds; `fusions` counts applications by rule.
 
     `lower_bound_bytes` is the most that is alive at one step of the schedule: no plan for that order can
-    be smaller than it.
+    be smaller than it. Of a model with gears the numbers are those of the largest one, but for the arena,
+    the weights and the time, which are those of all.
     """
 
     model: str
@@ -29,6 +42,7 @@ class Summary:
     lower_bound_bytes: int
     weight_bytes: int
     took_us: float
+    gears: tuple[GearSummary, ...] = ()
 
     @property
     def n_fusions(self) -> int:
@@ -49,5 +63,16 @@ class Summary:
             f"  {self.n_clusters} clusters, {self.n_streams} streams, {self.n_events} events",
             f"  arena {self.peak_bytes} bytes ({ratio:.3f} of the lower bound), "
             f"weights {self.weight_bytes} bytes",
+            *(
+                f"  gear {one.gear}: {one.n_nodes} operators, arena {one.peak_bytes} bytes, "
+                f"{one.took_us / 1e6:.2f} s"
+                for one in self.gears
+            ),
             f"  {self.took_us / 1e6:.2f} s",
         ])  # fmt: skip
+
+
+def read_summary(values: Mapping[str, Any]) -> Summary:
+    """Turn `Summary.as_json` back. Raises KeyError or TypeError for values that it did not give."""
+    found = Summary(**{item.name: values[item.name] for item in fields(Summary)})
+    return replace(found, gears=tuple(GearSummary(**gear) for gear in values["gears"]))

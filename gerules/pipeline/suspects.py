@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from gerules.engine.witness import Applied
 from gerules.ir import Graph, Node
 from gerules.passes.casts import PHASE as PRECISION
-from gerules.pipeline.compiler import Compilation
+from gerules.pipeline.compilation import Compilation
 from gerules.pipeline.ledger import Entry
 
 Key = tuple[str, str, str, tuple[str, ...], tuple[str, ...]]

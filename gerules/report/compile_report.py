@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Final, cast
 
 from gerules.pipeline.stages import StageCounts
@@ -45,11 +46,45 @@ class CompileReport:
             Column("what happened"),
             Column("took", "right"),
         )
+        shown = self._gear_shown()
         rows = [
-            (stage.name, _counts(stage), self._what(stage), time_text(stage.took_us)) for stage in self.stages
+            (stage.name, _counts(stage), self._what(stage), time_text(stage.took_us))
+            for stage in self.stages
+            if stage.detail.get("gear", shown) == shown
         ]
         summary = self.summary
-        return Grid(columns, rows, f"{summary.model} for {summary.device}, {summary.precision}")
+        title = f"{summary.model} for {summary.device}, {summary.precision}"
+        return Grid(columns, rows, title + (f", gear {shown}" if shown else ""))
+
+    def _gear_shown(self) -> str:
+        """The gear whose stages stand for those of all: the largest; empty without gears."""
+        gears = self.summary.gears
+        sizes = {one.gear: sum(map(prod, one.shapes.values())) for one in gears}
+        return max(sizes, key=lambda gear: sizes[gear]) if sizes else ""
+
+    def gear_parts(self) -> list[Grid | str]:
+        """Return the gears as a table, with an empty line behind; nothing without gears."""
+        gears = self.summary.gears
+        if not gears:
+            return []
+        columns = (
+            Column("gear", style="bold"),
+            Column("inputs"),
+            Column("operators", "right"),
+            Column("arena", "right"),
+            Column("took", "right"),
+        )
+        rows = [
+            (
+                one.gear,
+                ", ".join(f"{name}{shape}" for name, shape in one.shapes.items()) or "any shape",
+                str(one.n_nodes),
+                bytes_text(one.peak_bytes),
+                time_text(one.took_us),
+            )
+            for one in gears
+        ]
+        return [Grid(columns, rows, "Gears"), ""]
 
     def facts(self) -> list[tuple[str, str]]:
         """Return the sum as names and values."""
@@ -65,7 +100,8 @@ class CompileReport:
             found.append(
                 ("schedule", f"{count_text(one.n_streams, 'stream')}, {count_text(one.n_events, 'event')}")
             )
-            found.append(("arena", arena_text(one.peak_bytes, one.lower_bound_bytes)))
+            text = arena_text(one.peak_bytes, one.lower_bound_bytes)
+            found.append(("arena", f"{bytes_text(one.peak_bytes)}, the largest gear" if one.gears else text))
         if self.om_bytes is not None:
             found.append(("weights", bytes_text(one.weight_bytes)))
             found.append(("written", f"{self.om_path}, {bytes_text(self.om_bytes)}"))
@@ -98,7 +134,11 @@ class CompileReport:
             named = [f"{name} x{count}" for name, count in list(fusions.items())[:_RULES_SHOWN]]
             rest = len(fusions) - len(named)
             return ", ".join(named) + (f", {rest} more" if rest else "")
-        plain = [f"{name} {value}" for name, value in stage.detail.items() if isinstance(value, int | str)]
+        plain = [
+            f"{name} {value}"
+            for name, value in stage.detail.items()
+            if isinstance(value, int | str) and name != "gear"
+        ]
         return ", ".join(plain) or "-"
 
 

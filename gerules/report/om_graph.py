@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from gerules.backend.emit_gears import GEAR_BYTES
 from gerules.backend.om import (
     Edge,
     ListKind,
@@ -140,8 +141,27 @@ def _facts(model: OmModel) -> Iterator[str]:
         for port in ports:
             desc = OmTensor(port.dtype, port.shape, port.layout)
             yield f"{what} {port.name}: {desc}, {port.size_bytes} bytes"
+    yield from _gear_facts(model)
     if model.is_dynamic:
         yield f"shapes are dynamic; {len(model.submodels)} parts of known shape"
+
+
+def _gear_facts(model: OmModel) -> Iterator[str]:
+    """The gears that the interface names, each with its arena where gerules wrote the file."""
+    interface = model.interface
+    kinds = {
+        "batch": [(size,) for size in interface.dynamic_batch],
+        "hw": list(interface.dynamic_hw),
+        "dims": list(interface.dynamic_dims),
+    }
+    stored = model.attrs.get(GEAR_BYTES)
+    arenas = stored.items if isinstance(stored, OmList) else ()
+    for kind, rows in kinds.items():
+        for at, row in enumerate(rows):
+            arena = f", arena {arenas[at]} bytes" if at < len(arenas) else ""
+            yield f"gear {kind} {','.join(map(str, row))}{arena}"
+        if rows and len(arenas) > len(rows):
+            yield "gear any: a plan that runs any other shape"
 
 
 class _Builder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -14,10 +14,10 @@ from gerules.backend.om.error import OmError
 from gerules.backend.om.write import om_chunks
 from gerules.errors import Diagnostic, table
 from gerules.pipeline.cache.store import Chunk
-from gerules.pipeline.compiler import Compilation
+from gerules.pipeline.compilation import Compilation
 from gerules.pipeline.model import CacheUse, CompiledModel
 from gerules.pipeline.stages import StageCounts
-from gerules.pipeline.summary import Summary
+from gerules.pipeline.summary import Summary, read_summary
 from gerules.text.files import write_files
 
 _OM: Final = "model.om"
@@ -67,7 +67,7 @@ def read_kept(parts: Mapping[str, memoryview]) -> Kept:
     """Return what an entry holds. Raises ValueError, with the reason, when `parts_of` did not make it."""
     try:
         report = json.loads(bytes(parts[_REPORT]))
-        summary = Summary(**{item.name: report["summary"][item.name] for item in fields(Summary)})
+        summary = read_summary(report["summary"])
         stages = tuple(StageCounts(**stage) for stage in report["stages"])
         kept = Kept(parts[_OM], summary, stages, report["fusion_result"], report["fusion_sites"])
     except (KeyError, TypeError, ValueError, RecursionError) as fault:
