@@ -44,6 +44,14 @@ def run_command(
             rich_help_panel=_INPUTS,
         ),
     ] = None,
+    gear: Annotated[
+        str | None,
+        typer.Option(
+            metavar="8",
+            help="The gear of made-up inputs; default: the first that fits.",
+            rich_help_panel=_INPUTS,
+        ),
+    ] = None,
     check: Annotated[
         Path | None,
         typer.Option(
@@ -108,9 +116,10 @@ def run_command(
         feeds = read_feeds(inputs or (), list(program.inputs))
         source = dict.fromkeys(feeds, "file")
         if random or not inputs:
+            types = program.types_for(feeds, gear=gear, has_dims=bool(dims))
             rest = {
                 name: type
-                for name, type in program.inputs.items()
+                for name, type in types.items()
                 if name not in feeds and name not in program.optional
             }
             made = make_feeds(rest, dims, seed)
@@ -128,7 +137,7 @@ def run_command(
         write_outputs(outputs, output)
     report = RunReport(
         str(file),
-        program.how,
+        ", ".join(filter(None, (program.how, program.gear_of(feeds)))),
         took_us,
         describe_arrays(feeds, source),
         describe_arrays(outputs),

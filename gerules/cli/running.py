@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,11 +20,11 @@ from gerules.cli.feeds import make_feeds
 from gerules.cli.models import is_om
 from gerules.cli.progress import Steps
 from gerules.errors import table
-from gerules.ir import DType, Graph, ValueType
+from gerules.ir import DType, Graph, TensorType, ValueType
 from gerules.pipeline import load, make_toolchain, save, shipped_rules
 from gerules.report.comparison import RTOL_BY_DTYPE, Array, OutputDifference, compare_outputs, unpack
 from gerules.report.run_report import Check
-from gerules.runtime.executor import Executor
+from gerules.runtime.executor import FALLBACK, Executor
 from gerules.runtime.program import OpTime
 from gerules.runtime.reference import evaluate
 from gerules.text.files import write_files
@@ -38,13 +38,47 @@ Run = Callable[[Mapping[str, object]], dict[str, Array]]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A file ready to run: what it takes, and how it runs. `precision` is empty for a plain graph."""
+    """A file ready to run: what it takes, and how it runs. `precision` is empty for a plain graph.
+
+    `gears` has the types of the inputs in each gear of a model that has some; `gear_of` says in which one
+    inputs run.
+    """
 
     inputs: Mapping[str, ValueType]
     optional: frozenset[str]
     precision: str
     how: str
     run: Run
+    gears: Mapping[str, Mapping[str, ValueType]] = field(default_factory=dict[str, "Mapping[str, ValueType]"])
+    gear_of: Callable[[Mapping[str, object]], str] = lambda _: ""
+
+    def types_for(
+        self, feeds: Mapping[str, Array], *, gear: str | None, has_dims: bool
+    ) -> Mapping[str, ValueType]:
+        """Return the types that inputs still to be made up have, beside those that are given.
+
+        Args:
+            gear: The gear asked for; without it the first that the given ones fit.
+            has_dims: Whether sizes of symbolic dimensions are given, which then decide.
+
+        Raises:
+            CliError: E10003 for a gear that the model does not have.
+        """
+        if gear is not None:
+            wanted = gear.replace(" ", "")
+            if wanted not in self.gears:
+                known = "; ".join(self.gears)
+                raise CliError(
+                    table.BAD_OPTION, option="--gear", value=gear, reason="the model has no such gear",
+                    remedy=f"use one of {known}" if known else "leave it out: the model has no gears",
+                )  # fmt: skip
+            return self.gears[wanted]
+        if not self.gears or has_dims:
+            return self.inputs
+        for types in self.gears.values():
+            if all(_takes(types.get(name), array) for name, array in feeds.items()):
+                return types
+        return self.inputs
 
 
 def open_program(path: Path, *, poison: bool, threads: bool, times: list[OpTime] | None) -> Program:
@@ -79,6 +113,14 @@ def _open_om(model: OmModel, *, poison: bool, threads: bool, times: list[OpTime]
     precision = model.attrs.get("_gerules_precision")
     words = ["by its plan", *(["poisoned"] if poison else []), *(["streams on threads"] if threads else [])]
 
+    gears = executor.gears
+
+    def gear_of(feeds: Mapping[str, object]) -> str:
+        found = executor.gear_of(feeds)
+        if gears is None or found is None:
+            return ""
+        return f"gear {gears.gears[found].text}" if found != FALLBACK else "its plan of any shape"
+
     def run(feeds: Mapping[str, object]) -> dict[str, Array]:
         return executor.run(feeds, poison=poison, threads=threads, profile=times)
 
@@ -88,7 +130,18 @@ def _open_om(model: OmModel, *, poison: bool, threads: bool, times: list[OpTime]
         precision if isinstance(precision, str) else "",
         ", ".join(words),
         run,
+        {
+            gear.text: {port.name: port.type for port in executor.io_of(at).inputs}
+            for at, gear in enumerate(gears.gears)
+        }
+        if gears is not None
+        else {},
+        gear_of,
     )
+
+
+def _takes(type: ValueType | None, array: Array) -> bool:
+    return isinstance(type, TensorType) and type.is_static and array.shape == type.static_shape
 
 
 def evaluate_graph(graph: Graph, feeds: Mapping[str, object]) -> dict[str, Array]:
@@ -132,7 +185,7 @@ def check_outputs(
 
 
 def validate_om(om_path: Path, model: Path, *, is_quiet: bool = False) -> Check:
-    """Run an `.om` on made-up inputs, freed bytes spoiled, and compare with the model by meaning.
+    """Run an `.om` on made-up inputs, freed bytes spoiled, and compare with the model by meaning: each gear.
 
     Raises:
         GerulesError: what reading and running either of them raise.
@@ -140,11 +193,23 @@ def validate_om(om_path: Path, model: Path, *, is_quiet: bool = False) -> Check:
     with Steps(f"validating {om_path.name}", 2, is_quiet=is_quiet) as steps:
         steps.begin("running")
         program = open_program(om_path, poison=True, threads=False, times=None)
-        needed = {name: type for name, type in program.inputs.items() if name not in program.optional}
-        feeds = make_feeds(needed, {}, 0)
-        outputs = program.run(feeds)
-        steps.begin("checking")
-        return check_outputs(outputs, feeds, model, against=REFERENCE, precision=program.precision, rtol=None)
+        found: list[OutputDifference] = []
+        check: Check | None = None
+        for gear, types in (program.gears or {"": program.inputs}).items():
+            needed = {name: type for name, type in types.items() if name not in program.optional}
+            feeds = make_feeds(needed, {}, 0)
+            outputs = program.run(feeds)
+            steps.begin("checking")
+            check = check_outputs(
+                outputs, feeds, model, against=REFERENCE, precision=program.precision, rtol=None
+            )
+            found += [
+                replace(item, name=f"{item.name} in gear {gear}") if gear else item
+                for item in check.differences
+            ]
+        if check is None:
+            raise AssertionError("a model has one plan at least")
+        return replace(check, differences=found)
 
 
 def default_rtol(precision: str) -> float:
