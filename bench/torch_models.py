@@ -1,7 +1,8 @@
 """Known networks with random weights, exported from torch, timm and transformers. Nothing is downloaded.
 
 `_ts` is the TorchScript exporter, `_dynamo` the one on torch.export; both get the very same weights, so their
-outputs must agree. `_dyn` leaves the batch symbolic. This file can be imported without torch: everything
+outputs must agree. `_dyn` leaves the batch symbolic, `_seq` the batch and the
+number of tokens. This file can be imported without torch: everything
 heavy is imported where a model is built.
 """
 
@@ -49,12 +50,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one file is made: from what, by which exporter, for which opset, and if the batch is symbolic."""
+    """How one file is made: from what, by which exporter, for which opset, and the symbolic axes of inputs."""
 
     make: Callable[[], Source]
     dynamo: bool
     opset: int
-    dynamic_batch: bool = False
+    dynamic: tuple[str, ...] = ()
 
 
 def _randomise(module: nn.Module) -> None:
@@ -198,8 +199,8 @@ def _both(name: str, make: Callable[[], Source], *, opset: int, dynamic: bool = 
         f"{name}_dynamo": Recipe(make, dynamo=True, opset=OPSET_DYNAMO),
     }
     if dynamic:
-        recipes[f"{name}_ts_dyn"] = Recipe(make, dynamo=False, opset=opset, dynamic_batch=True)
-        recipes[f"{name}_dynamo_dyn"] = Recipe(make, dynamo=True, opset=OPSET_DYNAMO, dynamic_batch=True)
+        recipes[f"{name}_ts_dyn"] = Recipe(make, dynamo=False, opset=opset, dynamic=("batch",))
+        recipes[f"{name}_dynamo_dyn"] = Recipe(make, dynamo=True, opset=OPSET_DYNAMO, dynamic=("batch",))
     return recipes
 
 
@@ -209,6 +210,7 @@ RECIPES: dict[str, Recipe] = {
     **_both("efficientnet_b0", _vision("efficientnet_b0"), opset=OPSET_TORCHSCRIPT),
     **_both("vit_small", _vision("vit_small_patch16_224"), opset=OPSET_DECOMPOSED),
     **_both("bert_mini", _bert, opset=OPSET_DECOMPOSED, dynamic=True),
+    "bert_mini_ts_seq": Recipe(_bert, dynamo=False, opset=OPSET_DECOMPOSED, dynamic=("batch", "sequence")),
     **_both("gpt2_mini", _gpt2, opset=OPSET_TORCHSCRIPT),
     **_both("llama_tiny", _llama, opset=OPSET_TORCHSCRIPT),
 }
@@ -234,19 +236,23 @@ def _export(recipe: Recipe, file: Path) -> None:
 
     source = recipe.make()
     examples = source.examples
-    if recipe.dynamic_batch:  # torch.export takes a batch of 1 for a constant
+    if recipe.dynamic:  # torch.export takes a batch of 1 for a constant
         examples = {name: torch.cat([tensor, tensor]) for name, tensor in examples.items()}
     options: dict[str, Any] = {"input_names": list(examples), "output_names": list(source.outputs)}
     if recipe.dynamo:
         options |= {"external_data": False, "verbose": False}
-        if recipe.dynamic_batch:
+        if recipe.dynamic:
             batch = torch.export.Dim("batch")
             options["dynamic_shapes"] = tuple({0: batch} for _ in examples)
     else:
         # PRESERVE keeps BatchNormalization; EVAL, the default, folds it into the Conv before it.
         options["training"] = torch.onnx.TrainingMode.PRESERVE
-        if recipe.dynamic_batch:
-            options["dynamic_axes"] = {name: {0: "batch"} for name in (*examples, *source.outputs)}
+        if recipe.dynamic:
+            # Of outputs the first axis is the batch; the exporter finds the others by itself.
+            options["dynamic_axes"] = {
+                **{name: dict(enumerate(recipe.dynamic)) for name in examples},
+                **{name: {0: "batch"} for name in source.outputs},
+            }
     inputs = tuple(examples.values())
     options |= {"dynamo": recipe.dynamo, "opset_version": recipe.opset}
     torch.onnx.export(source.module, inputs, str(file), **options)
