@@ -51,7 +51,7 @@ class Summary:
 
     def as_json(self) -> dict[str, object]:
         """Return the summary as plain values."""
-        return asdict(self)
+        return {**asdict(self), "gears": [asdict(gear) for gear in self.gears]}
 
     def __str__(self) -> str:
         ratio = self.peak_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
