@@ -50,7 +50,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one file is made: from what, by which exporter, for which opset, and the symbolic axes of inputs."""
+    """How one file is made: from what, by which exporter, for which opset, and symbolic axes of inputs."""
 
     make: Callable[[], Source]
     dynamo: bool

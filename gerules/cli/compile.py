@@ -138,7 +138,7 @@ def compile_command(
     Examples:
       gerules compile resnet50.onnx -d ascend910b --precision fp16
       gerules compile bert.onnx -o bert.om --input-shape ids=1,128 --validate
-      gerules compile net.onnx --input-shape x:-1,3,224,224 --dynamic-batch-size 1,4
+      gerules compile net.onnx --input-shape x:-1,3,64,64 --dynamic-batch-size 1,4
       gerules compile model.onnx --rules my_rules/ --dump stages/ --json
       gerules compile model.onnx --fusion-switch-file fusion_switch.cfg
     """
