@@ -14,16 +14,19 @@ from gerules.dsl.expressions import CallExpr, Compare, Literal, ParamRef, Ref
 from gerules.dsl.external import called_twice
 from gerules.dsl.selection import Environment, Selection, TextDevice, select_rules
 from gerules.dsl.syntax import Condition, Rule, RuleTest
-from gerules.engine.candidate import CostOf
+from gerules.engine.candidate import CostOf, Infer
 from gerules.engine.define import define_extra, expand_define, make_infer
 from gerules.engine.define_schema import register_defines
 from gerules.engine.evaluation import RuleContext
 from gerules.engine.ranking import RulePlans, plan_rules
 from gerules.engine.rewrite import rewrite
 from gerules.errors import GerulesError
-from gerules.ir import Graph, Node, ValueType
+from gerules.ir import Const, Graph, Node, TensorType, ValueType
 from gerules.ops import Schemas
 from gerules.passes.devices import find_device
+from gerules.passes.errors import PassError
+from gerules.passes.format_check import check_formats
+from gerules.passes.format_types import infer_formats
 from gerules.report.rule_graphs import Instance
 from gerules.report.rule_inputs import Array, Setting
 from gerules.runtime.interpreter import Interpreter
@@ -55,6 +58,8 @@ class Place:
     context: RuleContext
     body_of: BodyOf
     cost: CostOf | None
+    target: Device | None
+    """The device; None for one that the book does not describe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +110,12 @@ class Bench:
         extra = define_extra(self.book.defines, schemas=self.schemas, context=context)
         infer = make_infer(self.schemas, {"": opset}, extra)
         body_of = self._body_of(context)
+        cost: CostOf | None = None
+        target = self._device(device) if device in self.book.devices else None
+        if target is not None:
+            infer, cost = _with_formats(infer, target), CostModel(target, body_of).node
         setting = Setting(self.book, self.schemas, infer, selection.scope, opset)
-        return Place(setting, selection, context, body_of, self._cost(device, body_of))
+        return Place(setting, selection, context, body_of, cost, target)
 
     def _opset_for(self, rule: Rule) -> int:
         for opset in USUAL_OPSETS:
@@ -114,13 +123,10 @@ class Bench:
                 return opset
         return self.schemas.latest_opset
 
-    def _cost(self, device: str, body_of: BodyOf) -> CostOf | None:
-        """Return what work costs on a device of the book; None for one that it does not describe."""
-        if device not in self.book.devices:
-            return None
-        if device not in self._devices:
-            self._devices[device] = find_device(self.book, device, schemas=self.schemas)
-        return CostModel(self._devices[device], body_of).node
+    def _device(self, name: str) -> Device:
+        if name not in self._devices:
+            self._devices[name] = find_device(self.book, name, schemas=self.schemas)
+        return self._devices[name]
 
     def _body_of(self, context: RuleContext) -> BodyOf:
         """Return what gives the meaning of a fused or defined operator."""
@@ -137,6 +143,21 @@ class Bench:
             return expand_define(define, node, inputs, schemas=self.schemas, infer=infer, context=context)
 
         return meaning
+
+
+def _with_formats(infer: Infer, device: Device) -> Infer:
+    """Return inference with storage formats; a test may show operands as no kernel takes them."""
+    strict = infer_formats(infer, device)
+
+    def typed(
+        node: Node, inputs: Sequence[ValueType | None], consts: Sequence[Const | None]
+    ) -> Sequence[ValueType]:
+        try:
+            return strict(node, inputs, consts)
+        except PassError:
+            return infer(node, inputs, consts)
+
+    return typed
 
 
 class Trial:
@@ -188,8 +209,25 @@ class Trial:
 
     def differ(self, instance: Instance, after: Graph, test: RuleTest) -> str:
         """Say where the sides of a rule part on the arrays of an instance; empty when they agree."""
+        if wrong := self.misplace(instance.graph, after):
+            return wrong
         before = self.compute(instance.graph, instance.feeds)
         return compare(before, self.compute(after, instance.feeds), test.rtol, test.atol)
+
+    def misplace(self, before: Graph, after: Graph) -> str:
+        """Say where storage formats fit no longer; empty when they do, or did not before."""
+        for old, new in zip(before.outputs, after.outputs, strict=False):
+            one, two = before.type_of(old), after.type_of(new)
+            if (
+                isinstance(one, TensorType)
+                and isinstance(two, TensorType)
+                and ((one.format, one.groups) != (two.format, two.groups))
+            ):
+                return f"{before.values[old].name} was {one} and is {two}"
+        device = self.place.target
+        if device is None or check_formats(before, device):
+            return ""
+        return "; ".join(check_formats(after, device)[:1])
 
 
 def compare(

@@ -46,7 +46,8 @@ from gerules.dsl.syntax import (
     VariableOp,
 )
 from gerules.dsl.values import Value
-from gerules.ir import Attr, DType, Graph, TensorType
+from gerules.ir import Attr, DType, Format, Graph, TensorType
+from gerules.passes.format_costs import TRANSDATA
 from gerules.report.rule_inputs import Array, Setting, TestGraph, Unbuildable
 
 N_COPIES: Final = 2
@@ -216,13 +217,20 @@ class _Builder:
                 raise Unbuildable(f"the pattern gives no {item.name.name}")
             for op in item.ops:
                 inputs: list[int | None] = [value]
-                attrs: dict[str, Attr] = {}
+                attrs = self._undoing(value) if op.name == TRANSDATA else dict[str, Attr]()
                 self.parts.complete(op.name, inputs, attrs, is_open=True)
                 value = self.parts.node(op.name, inputs, attrs, 1)[0]
             if value is not None:
                 outputs = [value if output == first else output for output in outputs]
                 outputs += [value] if value not in outputs else []
         return outputs
+
+    def _undoing(self, value: int | None) -> dict[str, Attr]:
+        """Return the attributes of a conversion out of the storage format in which a value lies."""
+        type = None if value is None else self.editor.values[value].type
+        if not isinstance(type, TensorType) or type.format is Format.ND:
+            return {}
+        return {"src_format": type.format.name, "dst_format": Format.ND.name, "groups": 1}
 
     def read(self, value: int) -> int:
         inputs: list[int | None] = [value]

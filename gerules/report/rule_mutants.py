@@ -142,6 +142,8 @@ def _without(
 
 
 def _shared(rule: Rule) -> Iterator[Mutant]:
+    if not rule.rewrite:
+        return  # what only annotates takes no node away
     replaced = {target.name for line in rule.rewrite for target in line.targets}
     for place, line in enumerate(rule.match):
         if not isinstance(line, MatchLine):

@@ -296,6 +296,8 @@ class Case:
 
     def _differ(self, trial: Trial, at: int, after: Graph) -> bool:
         instance = self.graphs[at]
+        if trial.misplace(instance.graph, after):
+            return True
         if at not in self.before:
             self.before[at] = trial.compute(instance.graph, instance.feeds)
         got = trial.compute(after, instance.feeds)
