@@ -118,8 +118,15 @@ def _shapes(
     return tuple(found)
 
 
-def split_tasks(tasks: Sequence[OmTask], branches: Sequence[PlacedGraph]) -> list[list[OmTask]]:
-    """Return the tasks of each branch, by the operators they belong to; what belongs to none goes first."""
+def split_tasks(
+    tasks: Sequence[OmTask], branches: Sequence[PlacedGraph]
+) -> Sequence[Sequence[OmTask] | None]:
+    """Return the tasks of each branch, by the operators they belong to; what belongs to none goes first.
+
+    None for all when there are no tasks.
+    """
+    if not tasks:
+        return [None] * len(branches)
     owner = {op.id: at for at, branch in enumerate(branches) for op in branch.ops.values()}
     found: list[list[OmTask]] = [[] for _ in branches]
     for task in tasks:

@@ -22,7 +22,7 @@ class Launch:
     records: tuple[int, ...] = ()
 
 
-def find_launches(tasks: Sequence[OmTask], placed: PlacedGraph) -> list[Launch]:
+def find_launches(tasks: Sequence[OmTask] | None, placed: PlacedGraph) -> list[Launch]:
     """Return the launches of a graph in their order: that of its tasks, or of its operators without tasks.
 
     Nodes that only rename bytes have no launch. Every other node has one, its inputs are made by launches
@@ -35,7 +35,7 @@ def find_launches(tasks: Sequence[OmTask], placed: PlacedGraph) -> list[Launch]:
     """
     faults = Faults()
     by_op = {op.id: placed.graph.nodes[node] for node, op in placed.ops.items()}
-    if tasks:
+    if tasks is not None:
         found = _from_tasks(tasks, by_op, faults)
     else:
         found = [Launch(node, 0) for node in placed.graph.nodes.values() if not _is_view(placed, node)]

@@ -47,7 +47,7 @@ class Program:
     """One plan: its launches, and the places of all values.
 
     Args:
-        tasks: Those of the graph; without any it runs in the order of its operators.
+        tasks: Those of the graph; None: it runs in the order of its operators.
         arena: The memory that offsets count in; programs may share one, if they run one at a time.
         saturates: Whether float16 stops at its largest number.
 
@@ -58,7 +58,7 @@ class Program:
     def __init__(
         self,
         placed: PlacedGraph,
-        tasks: Sequence[OmTask],
+        tasks: Sequence[OmTask] | None,
         arena: npt.NDArray[np.uint8],
         interpreter: Interpreter,
         *,

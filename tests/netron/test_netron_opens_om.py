@@ -29,6 +29,7 @@ from gerules.backend.om.numbers import FORMAT_NAMES, proto_of
 from gerules.ir.dtype import DType
 from tests.backend.om.samples import REAL_NAMES, WEIGHT, conv_model, real_folder
 from tests.netron.viewer import Shown, open_in_netron
+from tests.runtime.gear_models import CONVNET, compiled
 
 OPERATORS = [("Data", "image"), ("Conv2D", "größe/conv"), ("Relu", "relu"), ("NetOutput", "Node_Output")]
 
@@ -176,3 +177,14 @@ def test_a_real_file_written_again(name: str, tmp_path: Path) -> None:
         for item in node["attributes"]:
             if item["name"] not in ("_input_name_key", "_input_name_value"):
                 assert shown.get(item["name"]) == item.get("text"), item["name"]
+
+
+def test_a_model_with_gears(tmp_path: Path) -> None:
+    path = tmp_path / "gears.om"
+    write_om(compiled(CONVNET, input_shapes="x:-1,3,8,8", dynamic_batch_size="1,2,5").om, path)
+    shown = open_in_netron(path)
+    assert shown.errors == []
+    assert [graph["name"] for graph in shown.graphs] == ["convnet", "Batch_0", "Batch_1", "Batch_2"]
+    assert all(graph["dangling"] == [] for graph in shown.graphs)
+    assert [type for type, _ in shown.operators()][-3:] == ["MapIndex", "Case", "NetOutput"]
+    assert shown.attribute("ascend_mbatch_shape_case", "_pred_value_1") == "2"
