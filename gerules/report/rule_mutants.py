@@ -28,6 +28,7 @@ from gerules.dsl.syntax import (
     AttrArg,
     BuildArg,
     BuildCall,
+    BuildFunction,
     BuildNumber,
     CallPattern,
     Condition,
@@ -167,6 +168,8 @@ def _places(
             yield from _places(child, lambda new, at=at: put((*items[:at], new, *items[at + 1 :])))
     elif isinstance(item, Syntax):
         yield item, put
+        if isinstance(item, BuildFunction):
+            return  # what it computes is the region itself, in whatever order its operands come
         for part in fields(item):
             if part.name != "span":
                 value = getattr(item, part.name)
@@ -191,6 +194,10 @@ def _edits(node: Syntax, setting: Setting) -> Iterator[_Edit]:
             yield "cast dropped", first, f"drop the cast in `{node.span.text}`"
         case BuildCall():
             yield from _build_edits(node, setting)
+        case BuildFunction(call=call):
+            for kind, edited, text in _build_edits(call, setting):
+                if kind != "operand order":
+                    yield kind, replace(node, call=cast("BuildCall", edited)), text
         case BuildNumber(value=value):
             yield "number", replace(node, value=value + 1), f"`{value}` becomes `{value + 1}`"
         case NumberPattern(value=value):
