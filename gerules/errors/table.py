@@ -908,6 +908,43 @@ ACL_PROFILING: Final = ErrorCode(
     "{remedy}",
 )
 
+# E41000-E41019: graphs, options and passes given to gerules.compat.ge
+GE_UNKNOWN_OPERATOR: Final = ErrorCode(
+    "E41001", "ge-unknown-operator", "{type} is no operator of the Graph Engine that gerules lowers",
+    "Every operator of a graph is lowered to operators that rules match, by a table of types.",
+    "{remedy}",
+)
+GE_BAD_NODE: Final = ErrorCode(
+    "E41002", "ge-bad-node", "{type} cannot be built: {reason}",
+    "An operator misses an input, or has an attribute or an input that it does not take.",
+    "{remedy}",
+)
+GE_BAD_EDGE: Final = ErrorCode(
+    "E41003", "ge-bad-edge", "{source} cannot lead to {target}: {reason}",
+    "An edge goes from an output of a node to a free input of another node of the same graph.",
+    "{remedy}",
+)
+GE_BAD_GRAPH: Final = ErrorCode(
+    "E41004", "ge-bad-graph", "graph {name}: {reason}",
+    "A graph has inputs numbered from 0, at least one output, and no cycle.",
+    "{remedy}",
+)
+GE_BAD_PASS: Final = ErrorCode(
+    "E41005", "ge-bad-pass", "pass {name}: {reason}",
+    "A pattern fusion pass has methods marked @pattern, and a replacement; both build a few operators.",
+    "{remedy}",
+)
+GE_SEQUENCE: Final = ErrorCode(
+    "E41006", "ge-sequence", "{reason}",
+    "Graphs are added to a session before they are compiled, and compiled before they are asked about.",
+    "{remedy}",
+)
+GE_BAD_TENSOR: Final = ErrorCode(
+    "E41007", "ge-bad-tensor", "{reason}",
+    "A tensor has an element type, a shape, and as many elements as the shape says.",
+    "{remedy}",
+)
+
 DECLARED_TWICE: Final = ErrorCode(
     "E40103", "declared-twice", "the {kind} {name} is declared twice",
     "All rule files of a compile share one space of names.",

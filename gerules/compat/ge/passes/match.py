@@ -1,0 +1,107 @@
+"""What a pass sees of a match: the operators of its pattern, their types, and the elements of constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gerules.compat.ge.error import GeError
+from gerules.compat.ge.graph import CONSTANTS, DATA, Graph, Node
+from gerules.compat.ge.tensor import Tensor, TensorDesc
+from gerules.compat.ge.types import DataType, Format, data_type_of
+from gerules.dsl.values import ValueView
+from gerules.errors import table
+from gerules.ir import TensorType
+
+UNKNOWN_RANK = -2
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedNode:
+    """An operator of the pattern at a match. `views` are the matched values by pattern node and output."""
+
+    node: Node
+    views: Mapping[tuple[Node, int], ValueView]
+
+    @property
+    def type(self) -> str:
+        """The type that the pattern says."""
+        return self.node.type
+
+    @property
+    def name(self) -> str:
+        """The name of what it makes in the model."""
+        view = self.views.get((self.node, 0))
+        return self.node.name if view is None else view.name
+
+    def has_attr(self, name: str) -> bool:
+        """Whether `get_attr` has an answer: `value` of constants, what the pattern says of others."""
+        return self.type in CONSTANTS if name == "value" else self.node.has_attr(name)
+
+    def get_attr(self, name: str) -> object:
+        """Return `value` of a constant as it is in the model; of others what the pattern says.
+
+        Raises:
+            GeError: E41002 when it has no such attribute.
+        """
+        view = self.views.get((self.node, 0))
+        if name == "value" and self.type in CONSTANTS and view is not None:
+            return Tensor(view.array)
+        return self.node.get_attr(name)
+
+    def get_inputs_size(self) -> int:
+        """Return the number of inputs."""
+        return self.node.get_inputs_size()
+
+    def get_outputs_size(self) -> int:
+        """Return the number of outputs."""
+        return self.node.get_outputs_size()
+
+    def get_input_desc(self, index: int) -> TensorDesc:
+        """Return type and shape of an input in the model."""
+        source = self.node.source_of(index)
+        return _desc_of(None if source is None else self.views.get(source))
+
+    def get_output_desc(self, index: int) -> TensorDesc:
+        """Return type and shape of an output in the model."""
+        return _desc_of(self.views.get((self.node, index)))
+
+
+@dataclass(frozen=True, slots=True)
+class MatchResult:
+    """A match of a pattern."""
+
+    graph: Graph
+    views: Mapping[tuple[Node, int], ValueView]
+
+    def get_matched_nodes(self) -> list[MatchedNode]:
+        """Return the operators and constants of the pattern at this match, in the pattern's order."""
+        return [
+            MatchedNode(node, self.views) for node in self.graph.get_direct_nodes() if node.type != "Data"
+        ]
+
+    def get_pattern_graph_name(self) -> str:
+        """Return the name of the pattern's graph."""
+        return self.graph.name
+
+    def get_captured_tensor(self, index: int) -> TensorDesc:
+        """Return type and shape of what the pattern reads from outside, by its number.
+
+        Raises:
+            GeError: E41005 when there is none of the number.
+        """
+        inputs: Sequence[Node] = [node for node in self.graph.get_direct_nodes() if node.type == DATA]
+        if not 0 <= index < len(inputs):
+            raise GeError(
+                table.GE_BAD_PASS, name=self.graph.name, reason=f"its pattern has no input {index}",
+                remedy=f"there are {len(inputs)}, from 0",
+            )  # fmt: skip
+        return _desc_of(self.views.get((inputs[index], 0)))
+
+
+def _desc_of(view: ValueView | None) -> TensorDesc:
+    if view is None or not isinstance(view.type, TensorType):
+        return TensorDesc([UNKNOWN_RANK], Format.FORMAT_ND, DataType.DT_UNDEFINED)
+    dims = view.type.shape
+    shape = [UNKNOWN_RANK] if dims is None else [dim if isinstance(dim, int) else -1 for dim in dims]
+    return TensorDesc(shape, Format.FORMAT_ND, data_type_of(view.type.dtype))

@@ -1,0 +1,174 @@
+"""Registering passes: each pattern of a pass becomes a rule, for all compiles of this process."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from enum import Enum
+from typing import TypeVar, cast
+
+from gerules.compat.ge.error import GeError
+from gerules.compat.ge.graph import CONSTANTS, DATA, Graph, Node
+from gerules.compat.ge.passes.match import MatchResult
+from gerules.compat.ge.passes.pattern_pass import PatternFusionPass, patterns_of, replacement_of
+from gerules.compat.ge.passes.rule_sink import RuleSink, lower_into
+from gerules.dsl import predicate
+from gerules.dsl.fusion_patterns import register_fusion_pattern, unregister_fusion_pattern
+from gerules.dsl.pattern_builder import Pattern, Term
+from gerules.dsl.values import ValueView
+from gerules.errors import table
+
+C = TypeVar("C", bound=type[PatternFusionPass])
+
+
+class PassStage(Enum):
+    """When a pass runs among others of its kind; all of them run right before operators are fused."""
+
+    BEFORE_INFER_SHAPE = "before_infer_shape"
+    AFTER_INFER_SHAPE = "after_infer_shape"
+    AFTER_BUILTIN_FUSION_PASS = "after_builtin_fusion_pass"
+    AFTER_ORIGIN_GRAPH_OPTIMIZE = "after_origin_graph_optimize"
+
+
+_PRIORITIES = {stage: 300 - 100 * at for at, stage in enumerate(PassStage)}
+
+_PASSES: dict[str, tuple[str, ...]] = {}
+"""The rules of each pass."""
+
+
+def get_registered_passes() -> dict[str, tuple[str, ...]]:
+    """Return the passes of this process, and the rules that each became."""
+    return dict(_PASSES)
+
+
+def unregister_fusion_pass(name: str) -> None:
+    """Forget a pass, if there is one of the name; what was compiled before stays."""
+    for rule in _PASSES.pop(name, ()):
+        unregister_fusion_pattern(rule)
+
+
+def register_fusion_pass(*, name: str, stage: PassStage, kind: object = None) -> Callable[[C], C]:
+    """Let a pass take part in all compiles of this process; a decorator of its class.
+
+    Each of its patterns becomes a rule `<pass>_<pattern>` in the set `ge.<stage>`, which is switched,
+    traced and
+    explained as all others are.
+
+    Raises:
+        GeError: E41005 when it is no pattern fusion pass, or one of its patterns or its replacement cannot be
+            built; E41001 and E41002 for their operators.
+    """
+
+    def register(cls: C) -> C:
+        if not (inspect.isclass(cls) and issubclass(cast(type, cls), PatternFusionPass)):
+            raise GeError(
+                table.GE_BAD_PASS, name=name, reason="it is no class that extends PatternFusionPass",
+                remedy="extend it; passes that walk the graph themselves have no counterpart here",
+            )  # fmt: skip
+        if cls.__dict__.get("run") is not None:
+            raise GeError(
+                table.GE_BAD_PASS, name=name, reason="it has a method run", remedy="a pattern pass has none"
+            )
+        found = cls()
+        patterns = patterns_of(found, name)
+        replacement = replacement_of(found, name)
+        unregister_fusion_pass(name)
+        rules = tuple(f"{_identifier(name)}_{_identifier(key)}" for key, _ in patterns)
+        for rule, (_, graph) in zip(rules, patterns, strict=True):
+            _register_rule(rule, found, stage, graph, replacement)
+        _PASSES[name] = rules
+        return cls
+
+    return register
+
+
+def _register_rule(
+    rule: str, found: PatternFusionPass, stage: PassStage, pattern: Graph, replacement: Graph
+) -> None:
+    # Built once now, so that a fault of the pass is told where it is registered.
+    has_requirements = type(found).meet_requirements is not PatternFusionPass.meet_requirements
+
+    def give(p: Pattern) -> None:
+        _write_rule(p, rule, found, pattern, replacement, has_requirements=has_requirements)
+
+    give.__doc__ = (inspect.getdoc(type(found)) if type(found).__doc__ else "") or f"The pass {rule}"
+    give.__module__, give.__qualname__ = type(found).__module__, f"{type(found).__qualname__}.{rule}"
+    _write_rule(Pattern(__file__, 1), rule, found, pattern, replacement, has_requirements=has_requirements)
+    register_fusion_pattern(name=rule, ruleset=f"ge.{stage.value}", priority=_PRIORITIES[stage])(give)
+
+
+def _write_rule(
+    p: Pattern,
+    rule: str,
+    found: PatternFusionPass,
+    pattern: Graph,
+    replacement: Graph,
+    *,
+    has_requirements: bool,
+) -> None:
+    p.say("once")
+    terms = {
+        number: p.input(f"x{number}")
+        for node in pattern.get_direct_nodes()
+        if node.type == DATA
+        and isinstance(number := node.attrs.get("index"), int)
+        and _is_read(pattern, node)
+    }
+    match = RuleSink(p, found.config, True, "m")
+    old = [match.items[value] for value in lower_into(match, pattern, terms, rule)]
+    if has_requirements:
+        _add_requirements(p, rule, found, pattern, match)
+    rewrite = RuleSink(p, found.config, False, "r")
+    new = [rewrite.items[value] for value in lower_into(rewrite, replacement, terms, rule)]
+    olds = [item for item in old if isinstance(item, Term)]
+    news = [item for item in new if isinstance(item, Term)]
+    if len(news) != len(new) or len(olds) != len(old):
+        raise GeError(
+            table.GE_BAD_PASS, name=rule, reason="a number alone replaces a value",
+            remedy="give it a shape: builder.create_const(value, shape=...)",
+        )  # fmt: skip
+    if len(olds) != len(news):
+        raise GeError(
+            table.GE_BAD_PASS, name=rule, reason=f"{len(news)} values come in the place of {len(olds)}",
+            remedy="return as many values from replacement as from the pattern",
+        )  # fmt: skip
+    p.replace(olds, news)
+
+
+def _is_read(graph: Graph, node: Node) -> bool:
+    return bool(node.get_out_data_nodes_and_port_indexes(0)) or (node, 0) in graph.outputs
+
+
+def _add_requirements(
+    p: Pattern, rule: str, found: PatternFusionPass, pattern: Graph, sink: RuleSink
+) -> None:
+    """Let the pass judge a match: a predicate of all values that the pattern names."""
+    named = {
+        port: item.name for port, value in sink.ports.items()
+        if isinstance(item := sink.items[value],
+        Term) and (item.made_by is None or port[0].type not in CONSTANTS)
+    }  # fmt: skip
+    names = sorted(set(named.values()))
+
+    def holds(**views: ValueView) -> bool:
+        matched = {port: views[name] for port, name in named.items()}
+        return bool(found.meet_requirements(MatchResult(pattern, matched)))
+
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=ValueView)
+        for name in names
+    ]
+    holds.__signature__ = inspect.Signature(parameters, return_annotation=bool)  # type: ignore[attr-defined]
+    holds.__annotations__ = {**dict.fromkeys(names, ValueView), "return": bool}
+    holds.__module__, holds.__qualname__ = type(found).__module__, f"{type(found).__qualname__}.{rule}.holds"
+    called = f"{rule}_holds"
+    predicate(name=called)(holds)
+    p.where(holds, *names, otherwise=f"meet_requirements of {type(found).__name__} says no")
+
+
+def _identifier(text: str) -> str:
+    """A name as rules have them: `PythonAddZeroPass` is `python_add_zero_pass`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text)
+    found = re.sub(r"\W", "_", words).lower().strip("_")
+    return found if found[:1].isalpha() else f"pass_{found}"
