@@ -22,6 +22,10 @@ from gerules.dsl.declarations import Phase
 from gerules.dsl.functions import documented
 from gerules.dsl.syntax import MatchLine, Rule
 from gerules.errors import TABLE, ErrorCode
+from gerules.frontends.mindir.elementwise import ELEMENTWISE
+from gerules.frontends.mindir.reductions import REDUCTIONS
+from gerules.frontends.mindir.shaping import SHAPING
+from gerules.frontends.mindir.windows import WINDOWS
 from gerules.ops import Schemas
 from gerules.passes.devices import device_names, find_device
 from gerules.target import Device
@@ -178,10 +182,23 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def mindir_operators() -> str:
+    """MindSpore's operators that are read, by kind."""
+    kinds = {
+        "element by element": ELEMENTWISE,
+        "reductions and normalizations": REDUCTIONS,
+        "products, windows, recurrence": WINDOWS,
+        "moving and making elements": SHAPING,
+    }
+    lines = ["| kind | operators |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {kind} | {', '.join(sorted(found))} |" for kind, found in kinds.items())])
+
+
 TABLES: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "language.md": {"functions": function_table},
     "rules.md": {"catalogue": rule_catalogue},
     "operators.md": {"catalogue": operator_catalogue},
+    "mindir.md": {"operators": mindir_operators},
     "devices.md": {"engines": engine_table, "numbers": number_table, "features": feature_table},
 }
 """Which page has which tables."""

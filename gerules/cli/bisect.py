@@ -40,7 +40,7 @@ _SEARCH = "What to look for"
 
 @guarded
 def bisect_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .graph file.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx, .mindir or .graph file.")],
     inputs: InputsOption = None,
     seed: SeedOption = 0,
     rtol: Annotated[

@@ -40,7 +40,7 @@ _PLAN = "The plan"
 
 @guarded
 def compile_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .graph file.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx, .mindir or .graph file.")],
     output: Annotated[
         Path | None,
         typer.Option(

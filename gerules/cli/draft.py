@@ -26,7 +26,7 @@ from gerules.errors import table
 
 @guarded
 def draft_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .graph file.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx, .mindir or .graph file.")],
     nodes: Annotated[
         list[str],
         typer.Option(

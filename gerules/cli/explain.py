@@ -30,7 +30,7 @@ from gerules.cli.output import show, show_json, show_lines
 
 @guarded
 def explain_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .graph file.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx, .mindir or .graph file.")],
     rule: Annotated[
         str | None,
         typer.Option("--rule", "-r", metavar="RULE", help="A rule, or an alias; default: all rules."),

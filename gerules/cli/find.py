@@ -26,7 +26,7 @@ def find_command(
     pattern: Annotated[
         str, typer.Argument(metavar="PATTERN", help="A pattern, or the lines of a match; quote it.")
     ],
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .graph file.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx, .mindir or .graph file.")],
     where: Annotated[
         list[str] | None,
         typer.Option("--where", "-w", metavar="EXPR", help="A condition on its names; may be repeated."),

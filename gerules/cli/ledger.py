@@ -32,7 +32,7 @@ from gerules.cli.output import show, show_json
 
 @guarded
 def ledger_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .graph file.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx, .mindir or .graph file.")],
     inputs: InputsOption = None,
     seed: SeedOption = 0,
     nodes: Annotated[

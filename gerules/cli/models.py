@@ -23,7 +23,7 @@ class Model:
 
 def is_om(path: Path) -> bool:
     """Whether a file is an offline model, by its ending or by its first bytes."""
-    if path.name.lower().endswith((".onnx", ".graph")):
+    if path.name.lower().endswith((".onnx", ".graph", ".mindir")):
         return False
     if path.name.lower().endswith(".om"):
         return True

@@ -16,7 +16,7 @@ _GEARS: Final = "Several shapes in one file"
 _RULES: Final = "Which rules"
 _INPUTS: Final = "Inputs"
 _OUTPUT: Final = "Output"
-_ENDINGS: Final = (".onnx", ".om", ".graph", ".ger", ".npz")
+_ENDINGS: Final = (".onnx", ".mindir", ".om", ".graph", ".ger", ".npz")
 
 
 

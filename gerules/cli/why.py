@@ -30,7 +30,7 @@ from gerules.cli.output import show_json, show_lines
 
 @guarded
 def why_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .graph file.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx, .mindir or .graph file.")],
     node: Annotated[
         str, typer.Argument(metavar="NODE", help="A node, or a value it makes: of MODEL, or as compiled.")
     ],

@@ -311,6 +311,21 @@ CACHE_LACKS: Final = ErrorCode(
     "An entry holds the offline model and the reports. Graphs of single stages are made by compiling.",
     "nothing has to be done",
 )
+NOT_MINDIR: Final = ErrorCode(
+    "E10060", "not-mindir", "{path} is not a MindIR model: {reason}",
+    "The bytes do not read as a MindIR ModelProto: another kind of file, an encrypted one, or a damaged one.",
+    "export the model again with file_format=\"MINDIR\" and without encryption",
+)
+MINDIR_OPERATOR: Final = ErrorCode(
+    "E10061", "mindir-operator", "MindSpore's operator {op} is not read",
+    "Operators of MindSpore become those of ONNX; of this one it is not known how.",
+    "export the model as ONNX, or write the part in other operators",
+)
+MINDIR_NODE: Final = ErrorCode(
+    "E10062", "mindir-node", "{op} cannot be read: {reason}",
+    "The arguments or attributes of the node are not those that its operator has, or of a form that is not read.",
+    "export the model for inference again; a form that is not read can be exported as ONNX",
+)
 
 # E10080-E10089: models of torch
 NOT_EXPORTED: Final = ErrorCode(

@@ -4,6 +4,7 @@ from gerules.frontends.examples import NO_EXAMPLES, Examples
 from gerules.frontends.fault import ModelError
 from gerules.frontends.graph_text import load_graph_text, save_graph_text
 from gerules.frontends.load import READERS, load, refuse_examples
+from gerules.frontends.mindir import load_mindir
 from gerules.frontends.onnx import FUSED_DOMAIN, load_onnx, recognize, save_onnx, to_onnx
 from gerules.frontends.protocol import Frontend
 from gerules.frontends.torch import TorchModel, kind_of, read_torch
@@ -19,6 +20,7 @@ __all__ = [
     "kind_of",
     "load",
     "load_graph_text",
+    "load_mindir",
     "load_onnx",
     "read_torch",
     "recognize",

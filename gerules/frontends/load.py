@@ -12,6 +12,7 @@ from gerules.errors import table
 from gerules.frontends.examples import NO_EXAMPLES, Examples
 from gerules.frontends.fault import ModelError
 from gerules.frontends.graph_text import load_graph_text
+from gerules.frontends.mindir import is_mindir, load_mindir
 from gerules.frontends.onnx import FUSED_DOMAIN, load_onnx
 from gerules.frontends.protocol import Frontend
 from gerules.frontends.torch.files import looks_like_torch, read_torch_file
@@ -48,6 +49,7 @@ def _looks_like_graph_text(head: bytes) -> bool:
 
 READERS: Final[list[Reader]] = [
     Reader((".onnx",), _looks_like_onnx, _read_onnx),
+    Reader((".mindir",), is_mindir, load_mindir),
     Reader((".graph",), _looks_like_graph_text, load_graph_text),
 ]
 """The kinds of files that `load` reads; packages of higher floors may append theirs."""
@@ -115,7 +117,7 @@ def refuse_examples(examples: Examples, model: str) -> None:
 
 def _remedy(name: str) -> str:
     if name.endswith(".om"):
-        return "a compiled model is run or shown; give the .onnx or .graph file that it was made from"
+        return "a compiled model is run or shown; give the model that it was made from"
     if name.endswith(".ger"):
-        return "rules are given beside a model, as rules; give an .onnx or .graph file here"
-    return "give an .onnx or .graph file, or a .pt or .pt2 file of torch"
+        return "rules are given beside a model, as rules; give an .onnx, .mindir or .graph file here"
+    return "give an .onnx, .mindir or .graph file, or a .pt or .pt2 file of torch"
