@@ -130,7 +130,6 @@ def compile(
         cache: Whether an equal compile of before may be taken, and this one is kept: True for the folder that
             the environment says, or a folder. The model's `cache` tells what came of it. What an entry does
             not hold, such as `graph` and `trace`, is compiled again by the first who asks.
-        observe: Told of each stage as it ends.
         example_inputs: What a module of torch is traced with: a tensor, several by position, or a mapping
             by name. For a TorchScript file whose inputs are all float32, `input_shapes` are enough.
         dynamic_shapes: Which sizes of a traced module stay open, as `torch.export.export` takes them; a
