@@ -19,7 +19,14 @@ from gerules.dynamo.options import BackendOptions
 from gerules.dynamo.reports import GraphReport, warn_eager
 from gerules.dynamo.tensors import as_array, as_tensor, with_strides
 from gerules.errors import Diagnostic, GerulesError, table
-from gerules.pipeline import CompiledModel, CompileOptions, PipelineError, compile_graph
+from gerules.pipeline import (
+    CompiledModel,
+    CompileOptions,
+    PipelineError,
+    compile_graph,
+    make_toolchain,
+    stage_names,
+)
 from gerules.pipeline.api import book_of
 from gerules.pipeline.toolchain import HOST
 
@@ -102,6 +109,7 @@ class GraphRunner:
                 self._changes[at] = self._changes.get(at, 0) + 1
             del self._entries[key]
         started = perf_counter()
+        self._check_options()
         try:
             entry = self._compile(args)
         except GerulesError as error:
@@ -118,9 +126,27 @@ class GraphRunner:
         self._keep_reports(entry, args)
         return entry
 
-    def _compile(self, args: list[Any]) -> Entry:
+    def _check_options(self) -> None:
+        """Raise for what is wrong whatever the graph: no other graph would fare better."""
         if self._book is None:
-            self._book = book_of(self._options.rules)
+            wanted = self._options.compile
+            book = book_of(self._options.rules)
+            make_toolchain(
+                book,
+                {},
+                device=wanted.device,
+                precision=wanted.precision,
+                profile=wanted.profile,
+                enable=wanted.enable,
+                disable=wanted.disable,
+                params=wanted.params,
+                fusion_switch=wanted.fusion_switch,
+            )
+            stage_names(book, wanted.pipeline)
+            self._book = book
+
+    def _compile(self, args: list[Any]) -> Entry:
+        assert self._book is not None
         parameters = self._parameters(args)
         make = self._options.hooks.translations
         found = convert(

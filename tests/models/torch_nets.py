@@ -1,4 +1,4 @@
-"""Small nets of torch with random weights, each with an input: what tests of the torch front end start from."""
+"""Small nets of torch with random weights, each with an input: what tests of torch's models start from."""
 
 # torch leaves most types open.
 # pyright: basic

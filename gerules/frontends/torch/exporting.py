@@ -8,7 +8,10 @@ import re
 import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final, NoReturn, cast
 
 import onnx
@@ -43,22 +46,48 @@ def export_program(
     try:
         with _quiet(torch), _as_for_inference(torch, model), torch.no_grad():
             program = model if not isinstance(model, torch.nn.Module) else _trace(torch, model, arguments)
-            found = torch.onnx.export(
-                program,
-                (),
-                dynamo=True,
-                verbose=False,
-                optimize=False,
-                # Only for the names of dimensions: the program is traced.
-                dynamic_shapes=arguments.dim_names,
-                custom_translation_table=dict(translations) if translations else None,
-            )
+            with _remembered_translations():
+                found = torch.onnx.export(
+                    program,
+                    (),
+                    dynamo=True,
+                    verbose=False,
+                    optimize=False,
+                    # Only for the names of dimensions: the program is traced.
+                    dynamic_shapes=arguments.dim_names,
+                    custom_translation_table=dict(translations) if translations else None,
+                )
             if path is None:
                 return found.model_proto
             found.save(str(path), external_data=True)
             return path
     except Exception as error:  # whatever the model's own code and torch raise
         _refuse(error, called, program)
+
+
+@contextmanager
+def _remembered_translations() -> Generator[None]:
+    """Let torch's exporter find its translations of operators as they were found before.
+
+    It asks for all of them at each export, and each time the sources of about 500 functions are read and
+    parsed again: 2 seconds, which a model of a few operators would wait for.
+    """
+    registration: Any = import_module("torch.onnx._internal.exporter._registration")
+    found: Any = getattr(registration, "onnxscript_apis", None)
+    if found is None or not hasattr(found, "get_torchlib_ops"):
+        yield
+        return
+    registration.onnxscript_apis = SimpleNamespace(get_torchlib_ops=_translations)
+    try:
+        yield
+    finally:
+        registration.onnxscript_apis = found
+
+
+@cache
+def _translations() -> Any:
+    apis: Any = import_module("torch.onnx._internal._lazy_import")
+    return tuple(apis.onnxscript_apis.get_torchlib_ops())
 
 
 def _trace(torch: Any, model: Any, arguments: Arguments) -> Any:
