@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 
 import typer
 
@@ -12,25 +12,16 @@ from gerules.cli.guard import DIFFERENT, guarded
 from gerules.cli.interrupts import INTERRUPTED
 from gerules.cli.options import (
     DebugOption,
-    DeviceOption,
-    DimOption,
-    DisableOption,
-    EnableOption,
     InputsOption,
     JsonOption,
-    KeepOption,
-    PrecisionOption,
-    ProfileOption,
-    RulesOption,
     SeedOption,
-    SetOption,
-    ShapesOption,
     check_writable,
-    read_dims,
-    read_params,
-    read_shapes,
 )
 from gerules.cli.output import show, show_json
+from gerules.cli.target import rule_files, targeted
+
+if TYPE_CHECKING:
+    from gerules.pipeline.asking import Target
 
 NOT_THE_RULES: Final = 4
 """Outputs are out of tolerance, and neither rules nor lowering are at fault."""
@@ -39,6 +30,7 @@ _SEARCH = "What to look for"
 
 
 @guarded
+@targeted
 def bisect_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx, .mindir or .graph file.")],
     inputs: InputsOption = None,
@@ -71,16 +63,8 @@ def bisect_command(
             rich_help_panel="Output",
         ),
     ] = None,
-    device: DeviceOption = "host",
-    precision: PrecisionOption = None,
-    profile: ProfileOption = None,
-    input_shape: ShapesOption = None,
-    dim: DimOption = None,
-    keep_dtype: KeepOption = None,
-    rules: RulesOption = None,
-    enable: EnableOption = None,
-    disable: DisableOption = None,
-    param: SetOption = None,
+    *,
+    target: Target,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -103,7 +87,7 @@ def bisect_command(
 
     from gerules.cli.compiling import make_folder
     from gerules.cli.errors import CliError
-    from gerules.cli.feeds import feed_paths, model_feeds
+    from gerules.cli.feeds import feed_paths, target_feeds
     from gerules.cli.progress import Steps
     from gerules.cli.running import default_rtol
     from gerules.errors import Diagnostic, table
@@ -113,18 +97,17 @@ def bisect_command(
     from gerules.report.bisect_report import PROFILE_FILE, SWITCH_FILE, bisect_lines
     from gerules.text.files import write_files
 
-    shapes, dims = read_shapes(input_shape), read_dims(dim)
     targets = [] if output is None else [output / SWITCH_FILE, output / PROFILE_FILE]
     if output is not None:
         make_folder(output)
     if there := [path for path in targets if path.exists()]:
         reason = "there is one already, which may be yours"
         raise CliError([Diagnostic(table.CANNOT_WRITE, {"path": path, "reason": reason}) for path in there])
-    check_writable(targets, sources=[model, *feed_paths(inputs or ()), *(rules or ())])
+    check_writable(targets, sources=[model, *feed_paths(inputs or ()), *rule_files(target)])
     with Steps(f"bisecting {model.name}", is_quiet=json) as steps:
         steps.begin("reading")
-        graph = load(model, rules=rules or ())
-        feeds = model_feeds(graph, inputs or (), shapes=shapes, dims=dims, seed=seed)
+        graph = load(model, rules=target.get("rules", ()))
+        feeds = target_feeds(graph, inputs or (), target, seed=seed)
         found = bisect(
             graph,
             feeds,
@@ -132,16 +115,7 @@ def bisect_command(
             against=against,
             most_compiles=most_compiles,
             tell=steps.begin,
-            device=device,
-            precision=precision,
-            profile=profile,
-            rules=rules or (),
-            enable=enable or (),
-            disable=disable or (),
-            input_shapes=shapes or None,
-            dims=dims or None,
-            keep_dtype=keep_dtype or (),
-            params=read_params(param),
+            **target,
         )
     written: list[Path] = []
     if targets and found.profile:

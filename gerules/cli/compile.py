@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,34 +11,26 @@ from gerules.cli.guard import DIFFERENT, guarded, warn
 from gerules.cli.options import (
     BatchGearsOption,
     DebugOption,
-    DeviceOption,
-    DimOption,
     DimsGearsOption,
-    DisableOption,
-    EnableOption,
     HybridOption,
     ImageGearsOption,
     JsonOption,
-    KeepOption,
-    PrecisionOption,
-    ProfileOption,
-    RulesOption,
-    SetOption,
-    ShapesOption,
     check_ending,
     check_writable,
-    read_dims,
-    read_params,
-    read_shapes,
     read_size,
 )
 from gerules.cli.output import show, show_json
+from gerules.cli.target import rule_files, targeted
 from gerules.errors import Diagnostic, table
+
+if TYPE_CHECKING:
+    from gerules.pipeline.asking import Target
 
 _PLAN = "The plan"
 
 
 @guarded
+@targeted
 def compile_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx, .mindir or .graph file.")],
     output: Annotated[
@@ -47,20 +39,12 @@ def compile_command(
             "--output", "-o", metavar="OUT.om", help="The file to write; default: MODEL's name, .om"
         ),
     ] = None,
-    device: DeviceOption = "host",
-    precision: PrecisionOption = None,
-    profile: ProfileOption = None,
-    input_shape: ShapesOption = None,
-    dim: DimOption = None,
+    *,
+    target: Target,
     dynamic_batch_size: BatchGearsOption = None,
     dynamic_image_size: ImageGearsOption = None,
     dynamic_dims: DimsGearsOption = None,
     compile_hybrid_mode: HybridOption = 0,
-    keep_dtype: KeepOption = None,
-    rules: RulesOption = None,
-    enable: EnableOption = None,
-    disable: DisableOption = None,
-    param: SetOption = None,
     fusion_switch_file: Annotated[
         Path | None,
         typer.Option(
@@ -148,42 +132,33 @@ def compile_command(
     from gerules.report.stage_dump import dump_stages
     from gerules.report.tables import facts
 
-    shapes, dims, params = read_shapes(input_shape), read_dims(dim), read_params(param)
     limit_bytes = None if memory_limit is None else read_size("--memory-limit", memory_limit)
     # Of no name, and of a folder's, the reader says what is wrong.
-    target = output if output is not None else Path(f"{model.stem}.om")
-    check_ending(target, wanted=[".om"])
-    check_writable([target, fusion_result, fusion_sites], sources=[model, fusion_switch_file, *(rules or ())])
+    om_path = output if output is not None else Path(f"{model.stem}.om")
+    check_ending(om_path, wanted=[".om"])
+    sources = [model, fusion_switch_file, *rule_files(target)]
+    check_writable([om_path, fusion_result, fusion_sites], sources=sources)
     if dump is not None:
         make_folder(dump)
     compiled = compile_model(
         model,
-        device=device,
-        precision=precision,
-        profile=profile,
-        rules=rules or (),
-        enable=enable or (),
-        disable=disable or (),
-        input_shapes=shapes,
-        dims=dims,
         gears=GearOptions(
             dynamic_batch_size, dynamic_image_size, dynamic_dims, is_hybrid=compile_hybrid_mode == 1
         ),
-        keep_dtype=keep_dtype or (),
-        params=params,
         fusion_switch_file=fusion_switch_file,
         n_streams=streams,
         memory_limit_bytes=limit_bytes,
         cache=not no_cache,
         is_quiet=json,
+        **target,
     )
-    om_bytes = compiled.model.save(target)
+    om_bytes = compiled.model.save(om_path)
     dumped = [] if dump is None else dump_stages(compiled.model.stages, dump)
     if fusion_result is not None:
         save_fusion_result(compiled.model, fusion_result)
     if fusion_sites is not None:
         save_fusion_result(compiled.model, fusion_sites, with_sites=True)
-    report = compiled.report(str(target), om_bytes)
+    report = compiled.report(str(om_path), om_bytes)
     cached = compiled.model.cache
     warnings = [*compiled.model.warnings, *(cached.notes if cached is not None else ())]
     if cached is not None and cached.is_hit and dump is not None:
@@ -193,7 +168,7 @@ def compile_command(
     if validate:
         from gerules.cli.running import validate_om
 
-        check = validate_om(target, model, is_quiet=json)
+        check = validate_om(om_path, model, is_quiet=json)
     if json:
         more = {
             "warnings": [item.as_json() for item in warnings],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import gerules
 from gerules.cli.errors import CliError
@@ -12,6 +12,7 @@ from gerules.cli.progress import Steps
 from gerules.errors import table
 from gerules.passes.gear_options import GearOptions
 from gerules.pipeline import CompiledModel, StageReport, shipped_rules, stage_names
+from gerules.pipeline.asking import Target
 from gerules.report.compile_report import CompileReport
 
 
@@ -31,23 +32,14 @@ class Compiled:
 def compile_model(
     path: Path,
     *,
-    device: str,
-    precision: str | None = None,
-    profile: str | None = None,
-    rules: Sequence[Path] = (),
-    enable: Sequence[str] = (),
-    disable: Sequence[str] = (),
-    input_shapes: Mapping[str, Sequence[int | str]] | None = None,
-    dims: Mapping[str, int] | None = None,
     gears: GearOptions | None = None,
-    keep_dtype: Sequence[str] = (),
-    params: Mapping[str, bool | int | float | str] | None = None,
     fusion_switch_file: Path | None = None,
     n_streams: int | None = None,
     memory_limit_bytes: int | None = None,
     stop_after: str | None = None,
     cache: bool = False,
     is_quiet: bool = False,
+    **target: Unpack[Target],
 ) -> Compiled:
     """Compile a file, with progress on a terminal unless `is_quiet`. Raises what `gerules.compile` raises."""
     asked = gears or GearOptions()
@@ -61,26 +53,17 @@ def compile_model(
         return Compiled(
             gerules.compile(
                 path,
-                device=device,
-                precision=precision,
-                profile=profile,
-                rules=rules,
-                enable=enable,
-                disable=disable,
-                input_shapes=input_shapes or None,
-                dims=dims or None,
                 dynamic_batch_size=asked.batch,
                 dynamic_image_size=asked.image,
                 dynamic_dims=asked.dims,
                 compile_hybrid_mode=asked.is_hybrid,
-                keep_dtype=keep_dtype,
-                params=params,
                 fusion_switch_file=fusion_switch_file,
                 n_streams=n_streams,
                 memory_limit_bytes=memory_limit_bytes,
                 stop_after=stop_after,
                 observe=observe,
                 cache=cache,
+                **target,
             )
         )
 

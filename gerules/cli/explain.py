@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gerules.cli.guard import guarded
-from gerules.cli.options import (
-    DebugOption,
-    DeviceOption,
-    DimOption,
-    DisableOption,
-    EnableOption,
-    JsonOption,
-    KeepOption,
-    PrecisionOption,
-    ProfileOption,
-    RulesOption,
-    SetOption,
-    ShapesOption,
-    read_dims,
-    read_params,
-    read_shapes,
-)
+from gerules.cli.options import DebugOption, JsonOption
 from gerules.cli.output import show, show_json, show_lines
+from gerules.cli.target import targeted
+
+if TYPE_CHECKING:
+    from gerules.pipeline.asking import Target
 
 
 @guarded
+@targeted
 def explain_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx, .mindir or .graph file.")],
     rule: Annotated[
@@ -39,16 +28,8 @@ def explain_command(
         str | None,
         typer.Option("--node", "-n", metavar="NODE", help="Only attempts at this node of the model."),
     ] = None,
-    device: DeviceOption = "host",
-    precision: PrecisionOption = None,
-    profile: ProfileOption = None,
-    input_shape: ShapesOption = None,
-    dim: DimOption = None,
-    keep_dtype: KeepOption = None,
-    rules: RulesOption = None,
-    enable: EnableOption = None,
-    disable: DisableOption = None,
-    param: SetOption = None,
+    *,
+    target: Target,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -67,21 +48,7 @@ def explain_command(
     from gerules.pipeline.explain import explain
     from gerules.report.explain_report import explanation_lines, near_misses_grid
 
-    found = explain(
-        model,
-        rule,
-        node=node,
-        device=device,
-        precision=precision,
-        profile=profile,
-        rules=rules or (),
-        enable=enable or (),
-        disable=disable or (),
-        input_shapes=read_shapes(input_shape) or None,
-        dims=read_dims(dim) or None,
-        keep_dtype=keep_dtype or (),
-        params=read_params(param),
-    )
+    found = explain(model, rule, node=node, **target)
     if json:
         show_json(found.as_json())
     elif rule is None:

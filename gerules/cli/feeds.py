@@ -16,6 +16,7 @@ from gerules.cli.errors import CliError
 from gerules.errors import Faults, table
 from gerules.ir import UNKNOWN_DIM, Dim, DType, Graph, TensorType, ValueType
 from gerules.passes.bind import bind_shapes
+from gerules.pipeline.asking import Target
 from gerules.runtime.kernels import Array, RunError
 from gerules.text.files import open_regular
 
@@ -230,3 +231,9 @@ def _only(found: Mapping[str, Array], path: Path) -> Array:
     if len(found) == 1:
         return next(iter(found.values()))
     raise CliError(table.FILE_NOT_FOUND, path=path, reason=f"it holds {len(found)} arrays, not one")
+
+
+def target_feeds(graph: Graph, texts: Sequence[str], target: Target, *, seed: int) -> dict[str, Array]:
+    """Return the inputs of a model of the sizes that a target says; see `model_feeds`."""
+    shapes, dims = target.get("input_shapes") or {}, target.get("dims") or {}
+    return model_feeds(graph, texts, shapes=shapes, dims=dims, seed=seed)

@@ -3,47 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gerules.cli.guard import guarded
-from gerules.cli.options import (
-    DebugOption,
-    DeviceOption,
-    DimOption,
-    DisableOption,
-    EnableOption,
-    JsonOption,
-    KeepOption,
-    PrecisionOption,
-    ProfileOption,
-    RulesOption,
-    SetOption,
-    ShapesOption,
-    read_dims,
-    read_params,
-    read_shapes,
-)
+from gerules.cli.options import DebugOption, JsonOption
 from gerules.cli.output import show_json, show_lines
+from gerules.cli.target import targeted
+
+if TYPE_CHECKING:
+    from gerules.pipeline.asking import Target
 
 
 @guarded
+@targeted
 def why_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx, .mindir or .graph file.")],
     node: Annotated[
         str, typer.Argument(metavar="NODE", help="A node, or a value it makes: of MODEL, or as compiled.")
     ],
-    device: DeviceOption = "host",
-    precision: PrecisionOption = None,
-    profile: ProfileOption = None,
-    input_shape: ShapesOption = None,
-    dim: DimOption = None,
-    keep_dtype: KeepOption = None,
-    rules: RulesOption = None,
-    enable: EnableOption = None,
-    disable: DisableOption = None,
-    param: SetOption = None,
+    *,
+    target: Target,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -57,20 +38,7 @@ def why_command(
     from gerules.pipeline.explain import why
     from gerules.report.explain_report import story_lines
 
-    story = why(
-        model,
-        node,
-        device=device,
-        precision=precision,
-        profile=profile,
-        rules=rules or (),
-        enable=enable or (),
-        disable=disable or (),
-        input_shapes=read_shapes(input_shape) or None,
-        dims=read_dims(dim) or None,
-        keep_dtype=keep_dtype or (),
-        params=read_params(param),
-    )
+    story = why(model, node, **target)
     if json:
         show_json(story.as_json())
     else:
