@@ -175,6 +175,17 @@ def test_passes_that_are_none_are_told(methods: dict[str, object], reason: str) 
     assert "MadePass" not in get_registered_passes()
 
 
+def test_two_passes_of_one_name_are_told() -> None:
+    register = ge.register_fusion_pass(name="MadePass", stage=ge.PassStage.BEFORE_INFER_SHAPE)
+    replacement = {"replacement": lambda self, inputs: Sigmoid(inputs[0])}
+    register(make(relu=relu_of, **replacement))
+    register(make(relu=relu_of, **replacement))  # the same class again, as when a module is loaded again
+    other = make(relu=relu_of, **replacement)
+    other.__qualname__ = "Other"
+    with pytest.raises(ge.GeError, match="another class"):
+        register(other)
+
+
 def test_classes_of_something_else_are_told() -> None:
     with pytest.raises(ge.GeError, match="extends PatternFusionPass"):
         ge.register_fusion_pass(name="No", stage=ge.PassStage.BEFORE_INFER_SHAPE)(int)  # type: ignore[type-var]  # on purpose

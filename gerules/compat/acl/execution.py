@@ -92,7 +92,8 @@ def perform(process: Process, run: Run) -> None:
 
 def _shapes_of(process: Process, model: LoadedModel, inputs: Dataset) -> list[tuple[int, ...]]:
     facts = model.facts
-    if facts.kind is not None:
+    # A model with gears and a plan for all other shapes is told those like one with open shapes.
+    if facts.kind is not None and (inputs.gear is not None or not inputs.descs):
         if inputs.gear not in facts.gears:
             raise fault(
                 codes.GE_BATCH_NOT_A_GEAR, table.ACL_NO_GEAR, model=facts.name, kind=facts.kind,

@@ -60,6 +60,9 @@ def compile_graph(graph: Graph, options: Options | None = None) -> CompiledModel
             precision=chosen.precision,
             fusion_switch_file=chosen.fusion_switch_file,
             input_shapes=chosen.input_shapes,
+            dynamic_batch_size=chosen.dynamic_batch_size,
+            dynamic_image_size=chosen.dynamic_image_size,
+            dynamic_dims=chosen.dynamic_dims,
             n_streams=chosen.n_streams,
         )
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
 from gerules.compat.ge.error import GeError
-from gerules.errors import Faults, table
+from gerules.errors import Faults, GerulesError, table
+from gerules.ir import Dim
+from gerules.passes.bind import parse_shapes
 
 Options = Mapping[str, object]
 
@@ -35,8 +37,14 @@ _FUSION_SWITCH: Final = "ge.fusionSwitchFile"
 _SHAPES: Final = "ge.inputShape"
 _PRECISION: Final = ("ge.exec.precision_mode", "ge.exec.precision_mode_v2")
 _SINGLE_STREAM: Final = "ge.enableSingleStream"
+_GEARS: Final[Mapping[str, str]] = {
+    "dynamic_batch_size": "ge.dynamicBatchSize",
+    "dynamic_image_size": "ge.dynamicImageSize",
+    "dynamic_dims": "ge.dynamicDims",
+}
 
 SHORT: Final[Mapping[str, str]] = {
+    **_GEARS,
     "soc_version": _SOC, "fusion_switch_file": _FUSION_SWITCH, "input_shape": _SHAPES,
     "precision_mode": _PRECISION[0], "precision_mode_v2": _PRECISION[1],
     "enable_single_stream": _SINGLE_STREAM,
@@ -45,7 +53,8 @@ SHORT: Final[Mapping[str, str]] = {
 
 WITHOUT_EFFECT: Final = frozenset(
     [
-        "input_format", "log", "ge.exec.deviceId", "ge.graphRunMode", "ge.deterministic", "ge.jit_compile",
+        "input_format", "log", "ge.exec.deviceId", "ge.dynamicNodeType", "ge.graphRunMode",
+        "ge.deterministic", "ge.jit_compile",
         "ge.exec.staticMemoryPolicy", "ge.opSelectImplmode", "ge.exec.atomicCleanPolicy", "ge.bufferOptimize",
         "ge.aicoreNum", "ge.op_compiler_cache_mode", "ge.op_compiler_cache_dir", "ge.exportCompileStat",
         "ge.exec.rankId", "ge.topoSortingMode", "ge.externalWeight", "ge.debugDir", "ge.opDebugLevel",
@@ -91,7 +100,10 @@ class CompileChoice:
     device: str = "host"
     precision: str | None = None
     fusion_switch_file: str | None = None
-    input_shapes: Mapping[str, tuple[int, ...]] | None = None
+    input_shapes: Mapping[str, Sequence[Dim]] | None = None
+    dynamic_batch_size: str | None = None
+    dynamic_image_size: str | None = None
+    dynamic_dims: str | None = None
     n_streams: int | None = None
 
 
@@ -112,8 +124,8 @@ def read_options(options: Options) -> CompileChoice:
     """
     faults = Faults()
     for key in options:
-        if key not in _KNOWN and key not in WITHOUT_EFFECT:
-            near = difflib.get_close_matches(key, [*_KNOWN, *WITHOUT_EFFECT], n=3)
+        if key not in KNOWN and key not in WITHOUT_EFFECT:
+            near = difflib.get_close_matches(key, [*KNOWN, *WITHOUT_EFFECT], n=3)
             faults.add(
                 table.BAD_OPTION, option=key, value=options[key], reason="there is no such option here",
                 remedy=f"did you mean {', '.join(near)}?" if near else "remove it",
@@ -123,13 +135,18 @@ def read_options(options: Options) -> CompileChoice:
         precision=_precision(options, faults),
         fusion_switch_file=_text(options, _FUSION_SWITCH),
         input_shapes=_shapes(options.get(_SHAPES), faults),
+        dynamic_batch_size=_text(options, _GEARS["dynamic_batch_size"]),
+        dynamic_image_size=_text(options, _GEARS["dynamic_image_size"]),
+        dynamic_dims=_text(options, _GEARS["dynamic_dims"]),
         n_streams=1 if str(options.get(_SINGLE_STREAM, "")).lower() in ("1", "true") else None,
     )
     faults.raise_if_any(GeError)
     return choice
 
 
-_KNOWN: Final = (_SOC, _FUSION_SWITCH, _SHAPES, *_PRECISION, _SINGLE_STREAM)
+KNOWN: Final = (_SOC, _FUSION_SWITCH, _SHAPES, *_PRECISION, *_GEARS.values(), _SINGLE_STREAM)
+"""The options that a compile here understands."""
+"""The options that a compile here understands."""
 
 
 def _device(value: object, faults: Faults) -> str:
@@ -168,19 +185,11 @@ def _text(options: Options, key: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _shapes(value: object, faults: Faults) -> Mapping[str, tuple[int, ...]] | None:
+def _shapes(value: object, faults: Faults) -> Mapping[str, Sequence[Dim]] | None:
     if value is None:
         return None
-    found: dict[str, tuple[int, ...]] = {}
-    for part in filter(None, str(value).split(";")):
-        name, _, sizes = part.rpartition(":")
-        try:
-            found[name.strip()] = tuple(int(size) for size in sizes.split(",") if size.strip())
-        except ValueError:
-            name = ""
-        if not name:
-            faults.add(
-                table.BAD_OPTION, option=_SHAPES, value=value, reason=f"{part!r} is no input with its sizes",
-                remedy='write "x:1,3,224,224;y:1,10"',
-            )  # fmt: skip
-    return found
+    try:
+        return parse_shapes(str(value))
+    except GerulesError as error:
+        faults.extend(error.diagnostics)
+        return None

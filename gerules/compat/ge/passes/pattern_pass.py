@@ -15,7 +15,7 @@ from gerules.errors import table
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_MARK: Final = "_gerules_is_pattern"
+_MARK: Final = "is_pattern_of_pass"
 _MOST_INPUTS: Final = 128
 
 
@@ -131,15 +131,25 @@ def create_replacement(graph: Graph) -> Graph:
     return graph
 
 
-def patterns_of(found: PatternFusionPass, name: str) -> list[tuple[str, Graph]]:
-    """Return the patterns of a pass by the names of their methods. Raises GeError E41005."""
+@dataclass(frozen=True, slots=True)
+class BuiltPattern:
+    """A pattern of a pass: the name of its method, what it built, and the method itself."""
+
+    name: str
+    graph: Graph
+    method: Callable[..., object]
+
+
+def patterns_of(found: PatternFusionPass, name: str) -> list[BuiltPattern]:
+    """Return the patterns of a pass. Raises GeError E41005."""
     marked = [
         (key, cast("Callable[..., object]", getattr(found, key)))
         for key, member in inspect.getmembers(type(found), callable)
         if getattr(member, _MARK, False)
     ]
-    built = [(key, build(method, name, f"pattern {key}")) for key, method in marked]
-    built += [(f"pattern{at}", graph) for at, graph in enumerate(found.patterns())]
+    built = [BuiltPattern(key, build(method, name, f"pattern {key}"), method) for key, method in marked]
+    listed = found.patterns()
+    built += [BuiltPattern(f"pattern{at}", graph, found.patterns) for at, graph in enumerate(listed)]
     if not built:
         raise _fault(name, "it has no pattern", "mark a method with @pattern, or define patterns()")
     return built

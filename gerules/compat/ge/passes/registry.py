@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from enum import Enum
 from typing import TypeVar, cast
@@ -11,9 +12,10 @@ from typing import TypeVar, cast
 from gerules.compat.ge.error import GeError
 from gerules.compat.ge.graph import CONSTANTS, DATA, Graph, Node
 from gerules.compat.ge.passes.match import MatchResult
-from gerules.compat.ge.passes.pattern_pass import PatternFusionPass, patterns_of, replacement_of
+from gerules.compat.ge.passes.pattern_pass import BuiltPattern, PatternFusionPass, patterns_of, replacement_of
 from gerules.compat.ge.passes.rule_sink import RuleSink, lower_into
 from gerules.dsl import predicate
+from gerules.dsl.functions import FUNCTIONS
 from gerules.dsl.fusion_patterns import register_fusion_pattern, unregister_fusion_pattern
 from gerules.dsl.pattern_builder import Pattern, Term
 from gerules.dsl.values import ValueView
@@ -36,6 +38,9 @@ _PRIORITIES = {stage: 300 - 100 * at for at, stage in enumerate(PassStage)}
 _PASSES: dict[str, tuple[str, ...]] = {}
 """The rules of each pass."""
 
+_HOMES: dict[str, tuple[object, str]] = {}
+"""The file and the class of each pass."""
+
 
 def get_registered_passes() -> dict[str, tuple[str, ...]]:
     """Return the passes of this process, and the rules that each became."""
@@ -44,8 +49,10 @@ def get_registered_passes() -> dict[str, tuple[str, ...]]:
 
 def unregister_fusion_pass(name: str) -> None:
     """Forget a pass, if there is one of the name; what was compiled before stays."""
+    _HOMES.pop(name, None)
     for rule in _PASSES.pop(name, ()):
         unregister_fusion_pattern(rule)
+        FUNCTIONS.discard(_predicate_of(rule))
 
 
 def register_fusion_pass(*, name: str, stage: PassStage, kind: object = None) -> Callable[[C], C]:
@@ -57,7 +64,7 @@ def register_fusion_pass(*, name: str, stage: PassStage, kind: object = None) ->
 
     Raises:
         GeError: E41005 when it is no pattern fusion pass, or one of its patterns or its replacement cannot be
-            built; E41001 and E41002 for their operators.
+            built, or another class has the name; E41001 and E41002 for their operators.
     """
 
     def register(cls: C) -> C:
@@ -70,31 +77,39 @@ def register_fusion_pass(*, name: str, stage: PassStage, kind: object = None) ->
             raise GeError(
                 table.GE_BAD_PASS, name=name, reason="it has a method run", remedy="a pattern pass has none"
             )
+        home = (getattr(sys.modules.get(cls.__module__), "__file__", None), cls.__qualname__)
+        if _HOMES.get(name, home) != home:
+            raise GeError(
+                table.GE_BAD_PASS, name=name, reason="another class is registered under this name",
+                remedy="give one of the two another name",
+            )  # fmt: skip
         found = cls()
         patterns = patterns_of(found, name)
         replacement = replacement_of(found, name)
         unregister_fusion_pass(name)
-        rules = tuple(f"{_identifier(name)}_{_identifier(key)}" for key, _ in patterns)
-        for rule, (_, graph) in zip(rules, patterns, strict=True):
-            _register_rule(rule, found, stage, graph, replacement)
-        _PASSES[name] = rules
+        rules = tuple(f"{_identifier(name)}_{_identifier(item.name)}" for item in patterns)
+        for rule, item in zip(rules, patterns, strict=True):
+            _register_rule(rule, found, stage, item, replacement)
+        _PASSES[name], _HOMES[name] = rules, home
         return cls
 
     return register
 
 
 def _register_rule(
-    rule: str, found: PatternFusionPass, stage: PassStage, pattern: Graph, replacement: Graph
+    rule: str, found: PatternFusionPass, stage: PassStage, pattern: BuiltPattern, replacement: Graph
 ) -> None:
-    # Built once now, so that a fault of the pass is told where it is registered.
     has_requirements = type(found).meet_requirements is not PatternFusionPass.meet_requirements
 
     def give(p: Pattern) -> None:
-        _write_rule(p, rule, found, pattern, replacement, has_requirements=has_requirements)
+        _write_rule(p, rule, found, pattern.graph, replacement, has_requirements=has_requirements)
 
     give.__doc__ = (inspect.getdoc(type(found)) if type(found).__doc__ else "") or f"The pass {rule}"
+    # Faults of the rule, and questions about it, are told at the method of the pass.
+    give.__dict__["__wrapped__"] = pattern.method
     give.__module__, give.__qualname__ = type(found).__module__, f"{type(found).__qualname__}.{rule}"
-    _write_rule(Pattern(__file__, 1), rule, found, pattern, replacement, has_requirements=has_requirements)
+    # Built once now, so that a fault of the pass is told where it is registered.
+    give(Pattern(__file__, 1))
     register_fusion_pattern(name=rule, ruleset=f"ge.{stage.value}", priority=_PRIORITIES[stage])(give)
 
 
@@ -161,10 +176,14 @@ def _add_requirements(
     ]
     holds.__signature__ = inspect.Signature(parameters, return_annotation=bool)  # type: ignore[attr-defined]
     holds.__annotations__ = {**dict.fromkeys(names, ValueView), "return": bool}
+    holds.__dict__["__wrapped__"] = type(found).meet_requirements
     holds.__module__, holds.__qualname__ = type(found).__module__, f"{type(found).__qualname__}.{rule}.holds"
-    called = f"{rule}_holds"
-    predicate(name=called)(holds)
+    predicate(name=_predicate_of(rule))(holds)
     p.where(holds, *names, otherwise=f"meet_requirements of {type(found).__name__} says no")
+
+
+def _predicate_of(rule: str) -> str:
+    return f"{rule}_holds"
 
 
 def _identifier(text: str) -> str:
