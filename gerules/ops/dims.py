@@ -20,6 +20,8 @@ _MOST_TERMS: Final = 8
 _MOST_FACTORS: Final = 6
 _LONGEST_NAME: Final = 200
 
+_MIN: Final = "min("
+
 _Polynomial = dict[tuple[str, ...], int]
 """Coefficients by sorted product of names; the empty product is the constant."""
 
@@ -122,7 +124,7 @@ def broadcast_dims(left: Dim, right: Dim) -> Dim | None:
     """Return the dim two broadcast dims make, or None when they cannot.
 
     A name may turn out to be 1, so two unlike names make an unknown dim; a number other than 1 wins
-    over a name.
+    over a name. `N` and `min(N,128)` make N: were they not the same, the smaller would be 1, and N too.
     """
     if left == right:
         return left
@@ -132,7 +134,22 @@ def broadcast_dims(left: Dim, right: Dim) -> Dim | None:
         return left
     if isinstance(left, int):
         return left if isinstance(right, str) else None
-    return right if isinstance(right, int) else UNKNOWN_DIM
+    if isinstance(right, int):
+        return right
+    if left.startswith(_MIN) and left.startswith(f"{_MIN}{right},"):
+        return right
+    return left if right.startswith(f"{_MIN}{left},") else UNKNOWN_DIM
+
+
+def at_most(dim: Dim, limit: int) -> Dim:
+    """Return the smaller of a size and a number: `min(N,128)`, or unknown where that has no spelling.
+
+    >>> at_most(3, 2), at_most("N", 128), at_most("N+1", 128)
+    (2, 'min(N,128)', '?')
+    """
+    if isinstance(dim, int):
+        return min(dim, limit)
+    return f"{_MIN}{dim},{limit})" if dim.isidentifier() and limit > 1 else UNKNOWN_DIM
 
 
 def broadcast_shapes(left: tuple[Dim, ...], right: tuple[Dim, ...]) -> tuple[Dim, ...] | None:

@@ -34,6 +34,7 @@ from gerules.ops.inference import (
     opset_of,
 )
 from gerules.ops.registry import Schemas
+from gerules.ops.size_names import own_names, with_names
 
 _DEEPEST_BODY: Final = 64
 """Bodies inside bodies; deeper ones are refused before Python's own recursion limit is near."""
@@ -57,6 +58,7 @@ def infer_graph(
     *,
     extra: Extra | None = None,
     vectors: Vectors | None = None,
+    names_sizes: bool = False,
 ) -> Graph:
     """Infer every type of a graph, bodies included.
 
@@ -68,6 +70,8 @@ def infer_graph(
         schemas: Where operators are looked up.
         extra: Inference for operators that have no rule here.
         vectors: Filled with what is known of the entries of small integer tensors.
+        names_sizes: Give each size that nothing is known of a name of its own, so that what has the same
+            size further on is known to. Only outside of bodies, where a value has one size in a run.
 
     Returns:
         The same graph with more precise types.
@@ -79,7 +83,7 @@ def infer_graph(
     """
     faults = Faults()
     told: Vectors = {} if vectors is None else vectors
-    scope = _Scope(graph.opsets, schemas, extra, faults)
+    scope = _Scope(graph.opsets, schemas, extra, faults, own_names(graph) if names_sizes else None)
     found = scope.infer(graph, {value: graph.values[value].type for value in graph.values}, told, 0)
     faults.raise_if_any(ShapeError)
     return found
@@ -147,8 +151,14 @@ class _Scope:
     """What inference of one graph and its bodies shares: versions, schemas, faults."""
 
     def __init__(
-        self, opsets: Mapping[str, int], schemas: Schemas, extra: Extra | None, faults: Faults
+        self,
+        opsets: Mapping[str, int],
+        schemas: Schemas,
+        extra: Extra | None,
+        faults: Faults,
+        taken: frozenset[str] | None = None,
     ) -> None:
+        self._taken = taken
         self.opsets = opsets
         self.schemas = schemas
         self.extra = extra
@@ -166,7 +176,8 @@ class _Scope:
             found, vector, bodies = self.node(node, types.__getitem__, consts, vectors, depth)
             if bodies is not node.bodies:
                 changed[node.id] = replace(node, bodies=bodies)
-            types.update(self.unified(node, found, declared))
+            made = self.unified(node, found, declared)
+            types.update(made if depth or self._taken is None else with_names(made, self._taken))
             if vector is not None and node.outputs[0] is not None:
                 vectors[node.outputs[0]] = vector
         values = {

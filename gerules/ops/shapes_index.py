@@ -10,7 +10,7 @@ import numpy as np
 
 from gerules.ir import UNKNOWN_DIM, Dim, DType, TensorType, ValueType
 from gerules.ops.call import Call, Rule, Vector, axes_in, axis_in, bad_attr, misfit, unknown_shape
-from gerules.ops.dims import add_dims, mul_dims
+from gerules.ops.dims import add_dims, at_most, mul_dims
 
 _END: Final = 2**31 - 1
 """An end at or beyond this means all the rest, also when the dim is only a name."""
@@ -59,6 +59,8 @@ def sliced_dim(dim: Dim, start: Dim, end: Dim, step: Dim) -> Dim:
         return dim
     if step == -1 and start == -1 and isinstance(end, int) and end <= -_END:
         return dim
+    if start == 0 and step == 1 and isinstance(dim, int) and isinstance(end, str) and end.isidentifier():
+        return at_most(end, dim)  # a name alone is that of a size, and no size is negative
     return UNKNOWN_DIM
 
 

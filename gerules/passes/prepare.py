@@ -58,7 +58,7 @@ def prepare(
     rounds: list[FoldReport] = []
     while True:
         vectors: Vectors = {}
-        graph = infer_graph(graph, schemas, extra=extra, vectors=vectors)
+        graph = infer_graph(graph, schemas, extra=extra, vectors=vectors, names_sizes=True)
         if not folds or len(rounds) == MOST_ROUNDS or (rounds and not rounds[-1].n_changes):
             break
         graph, report = fold_constants(

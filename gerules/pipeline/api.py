@@ -31,6 +31,7 @@ from gerules.frontends import load as load_file
 from gerules.ir import Dim, Graph, Node, ValueType
 from gerules.ir.collector import paused_collector
 from gerules.ops import infer_graph
+from gerules.ops.size_names import own_names, without_names
 from gerules.passes.bind import parse_shapes
 from gerules.passes.gear_options import gear_text
 from gerules.passes.growth import prepare_within
@@ -139,6 +140,7 @@ def compile(
         GerulesError: with every fault of the stage that fails: E1 files and options, E2 switch files,
             E3 types, E4 rules, E5 operators and engines, E6 memory, E8 the offline model.
     """
+    shapes = parse_shapes(input_shapes) if isinstance(input_shapes, str) else input_shapes
     options = CompileOptions(
         device=device,
         precision=precision,
@@ -148,7 +150,7 @@ def compile(
         params=dict(params or {}),
         fusion_switch=None if fusion_switch_file is None else read_fusion_switch(fusion_switch_file),
         pipeline=pipeline,
-        input_shapes=parse_shapes(input_shapes) if isinstance(input_shapes, str) else input_shapes,
+        input_shapes=shapes,
         dims=dims,
         dynamic_batch_size=gear_text(dynamic_batch_size),
         dynamic_image_size=gear_text(dynamic_image_size),
@@ -160,7 +162,7 @@ def compile(
         stop_after=stop_after,
     )
     book = book_of(rules)
-    graph = graph_of(model, book, Examples(example_inputs, dynamic_shapes, input_shapes))
+    graph = graph_of(model, book, Examples(example_inputs, dynamic_shapes, shapes))
     if cache is False:
         return CompiledModel(compile_graph(graph, book, options, observe))
     settings = cache_settings(None if cache is True else cache)
@@ -260,6 +262,7 @@ def rewrite(
     """
     book = book_of(rules)
     read = graph_of(graph, book, Examples(example_inputs, dynamic_shapes))
+    own = own_names(read)
     tools = make_toolchain(
         book,
         read.opsets,
@@ -281,12 +284,12 @@ def rewrite(
                     read, evaluate_node, schemas=tools.schemas, max_growth=max_growth, extra=tools.extra
                 )
             else:
-                read = infer_graph(read, tools.schemas, extra=tools.extra)
+                read = infer_graph(read, tools.schemas, extra=tools.extra, names_sizes=True)
             read, found = run_phases(tools, read, phases)
             trace.extend(found)
             if len(trace.applications) == n_before:
                 break
-    return read, trace
+    return without_names(read, own), trace
 
 
 _MOST_PASSES: Final = 8

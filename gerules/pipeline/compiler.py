@@ -31,6 +31,7 @@ from gerules.engine.witness import Witness
 from gerules.errors import table
 from gerules.ir import Attr, Graph, Node
 from gerules.ir.collector import paused_collector
+from gerules.passes.dynamic_parts import find_causes
 from gerules.passes.formats import choose_formats
 from gerules.passes.partition import partition_graph
 from gerules.passes.precision import read_lists, set_precision
@@ -212,6 +213,10 @@ def _partition(state: Compilation, _: CompileOptions) -> tuple[Graph, dict[str, 
         "n_static": sum(cluster.is_static for cluster in state.partition.clusters),
         "engines": engines,
     }
+    if not state.partition.is_static:
+        clusters = state.partition.clusters
+        detail["n_dynamic_nodes"] = sum(len(one.nodes) for one in clusters if not one.is_static)
+        detail["dynamic_because"] = find_causes(state.graph, state.partition)
     return state.graph, detail
 
 

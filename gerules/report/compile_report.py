@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final, cast
@@ -14,6 +14,9 @@ from gerules.report.tables import Column, Grid
 
 _RULES_SHOWN: Final = 4
 """Rules named in the line of one stage; the table of rules has them all."""
+
+_CAUSES_SHOWN: Final = 5
+"""Causes of dynamic parts in the report of a compile; JSON has them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class CompileReport:
         ]
         if one.n_clusters:
             found.append(("clusters", str(one.n_clusters)))
+            found += self._dynamic_facts()
         if one.n_streams:
             found.append(
                 ("schedule", f"{count_text(one.n_streams, 'stream')}, {count_text(one.n_events, 'event')}")
@@ -109,6 +113,21 @@ class CompileReport:
             found.append(("cache", f"hit {self.cached[:12]}; the times are those of the compile it kept"))
         found.append(("took", time_text(one.took_us)))
         return found
+
+    def _dynamic_facts(self) -> Iterator[tuple[str, str]]:
+        """What runs with sizes that are known only then, and why; nothing when all shapes are fixed."""
+        found = [stage.detail for stage in self.stages if stage.name == "partition"]
+        detail: Mapping[str, object] = found[-1] if found else {}
+        n_dynamic = _number(detail, "n_dynamic_nodes")
+        if not n_dynamic:
+            return
+        yield "dynamic", f"{count_text(n_dynamic, 'operator')}, run by the host with memory of their own"
+        because = detail.get("dynamic_because")
+        causes = cast("Sequence[object]", because) if isinstance(because, list | tuple) else ()
+        for cause in causes[:_CAUSES_SHOWN]:
+            yield "", str(cause)
+        if len(causes) > _CAUSES_SHOWN:
+            yield "", f"and {len(causes) - _CAUSES_SHOWN} more"
 
     def rule_grid(self) -> Grid:
         """Return how often each rule was applied."""
@@ -193,7 +212,10 @@ def _tell_formats(detail: Mapping[str, object]) -> str:
 
 
 def _tell_partition(detail: Mapping[str, object]) -> str:
-    parts = [count_text(_number(detail, "n_clusters"), "cluster")]
+    n_clusters, n_static = _number(detail, "n_clusters"), _number(detail, "n_static")
+    parts = [count_text(n_clusters, "cluster")]
+    if n_static < n_clusters:
+        parts.append(f"{n_static} static, {n_clusters - n_static} dynamic")
     engines = detail.get("engines")
     if isinstance(engines, Mapping):
         named = cast("Mapping[str, int]", engines)
