@@ -823,11 +823,6 @@ NOTHING_FINITE: Final = ErrorCode(
     "Every element is NaN or infinite: from the inputs, from the weights, or by overflow on the way.",
     "give inputs for which the model gives numbers",
 )
-NO_SUCH_GEAR: Final = ErrorCode(
-    "E20008", "no-such-gear", "the model was not compiled for {found}; it was for {compiled}",
-    "A compiled model runs in the shapes that it was planned for: one, or one of its gears.",
-    "{remedy}",
-)
 
 # ---------------------------------------------------------------- E7: running
 NO_KERNEL: Final = ErrorCode(
