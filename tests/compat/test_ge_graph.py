@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -307,3 +308,24 @@ def test_bundles_are_built_from_several_graphs(session: int, tmp_path: Path) -> 
         good(acl.mdl.execute(model, dataset_of([np.ones(2, np.float32)]), outputs))
         found.append(read_output(outputs, 0, np.float32).tolist())
     assert found == [[2, 2], [3, 3]]
+
+
+PLACES = {
+    "es.graph_builder": "GraphBuilder TensorHolder",
+    "es.all": "Add Conv2D ConcatV2 MatMulV2 Split",
+    "graph": "Graph Node Tensor TensorDesc Shape DumpFormat DataType Format Placement",
+    "graph.types": "DataType Format Placement",
+    "session": "Session",
+    "ge_global": "GeApi",
+    "offline_compile": "build_initialize build_model save_model build_finalize GraphWithOptions "
+    "bundle_build_model bundle_save_model",
+    "passes": "PassStage PatternFusionPass pattern register_fusion_pass PatternMatcherConfigBuilder "
+    "create_pattern create_replacement MatchResult",
+    "error": "GeError",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_names_are_imported_from_where_scripts_import_them(place: str) -> None:
+    module = importlib.import_module(f"gerules.compat.ge.{place}")
+    assert [name for name in PLACES[place].split() if not hasattr(module, name)] == []

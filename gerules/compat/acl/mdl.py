@@ -307,7 +307,8 @@ def create_dataset() -> int:
 @returns_code("acl.mdl.destroy_dataset")
 def destroy_dataset(dataset: int) -> None:
     """Forget a data set, not its buffers. Returns 0 or 100000."""
-    PROCESS.handles.remove(dataset, Dataset, DATASET)
+    for desc in PROCESS.handles.remove(dataset, Dataset, DATASET).descs.values():
+        PROCESS.handles.discard(desc)
 
 
 def add_dataset_buffer(dataset: int, data_buffer: int) -> tuple[int, int]:
@@ -345,6 +346,7 @@ def _set_dataset_tensor_desc(dataset: int, tensor_desc: int, index: int) -> None
     found = PROCESS.handles.get(dataset, Dataset, DATASET)
     at = _place(index, len(found.buffers), "buffers")
     desc = PROCESS.handles.get(tensor_desc, TensorDesc, TENSOR_DESC)
+    PROCESS.handles.discard(found.descs.get(at, 0))
     # A copy, as on the device: the caller may destroy its own.
     found.descs[at] = PROCESS.handles.add(TensorDesc(desc.dtype, desc.dims, desc.format))
 

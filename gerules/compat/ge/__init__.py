@@ -15,7 +15,9 @@ from gerules.compat.ge.compiling import GetMemoryInfo, TensorMemory, get_memory_
 from gerules.compat.ge.error import GeError
 from gerules.compat.ge.es import GraphBuilder, TensorHolder, attr_scope, control_dependency_scope
 from gerules.compat.ge.ge_global import Finalize, GeApi, Initialize, ge_finalize, ge_initialize
-from gerules.compat.ge.graph import Graph, InDataAnchor, Node, OutDataAnchor
+from gerules.compat.ge.graph.graph import Graph, InDataAnchor, Node, OutDataAnchor
+from gerules.compat.ge.graph.tensor import Shape, Tensor, TensorDesc
+from gerules.compat.ge.graph.types import DataType, DumpFormat, Format, Placement
 from gerules.compat.ge.offline_compile import (
     GraphWithOptions,
     ModelBuffer,
@@ -37,8 +39,6 @@ from gerules.compat.ge.passes import (
     register_fusion_pass,
 )
 from gerules.compat.ge.session import Session
-from gerules.compat.ge.tensor import Shape, Tensor, TensorDesc
-from gerules.compat.ge.types import DataType, DumpFormat, Format, Placement
 
 __all__ = [
     "DataType",

@@ -7,7 +7,7 @@ from typing import Final
 
 import gerules.pipeline as pipeline
 from gerules.compat.ge.error import GeError, told
-from gerules.compat.ge.graph import Graph
+from gerules.compat.ge.graph.graph import Graph
 from gerules.compat.ge.options import Options, merged, read_options
 from gerules.compat.ge.to_graph import to_graph
 from gerules.errors import table

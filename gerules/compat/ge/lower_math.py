@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gerules.compat.ge.graph.types import DataType
 from gerules.compat.ge.lowering import REQUIRED, Lowering, Value, operator
-from gerules.compat.ge.types import DataType
 
 _UNARY = {
     "Relu": "Relu", "Sigmoid": "Sigmoid", "Tanh": "Tanh", "Abs": "Abs", "Neg": "Neg", "Exp": "Exp",

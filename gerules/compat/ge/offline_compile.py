@@ -12,7 +12,7 @@ from gerules.backend.om.write import om_chunks
 from gerules.compat.ge.compiling import TensorMemory, compile_graph, memory_of
 from gerules.compat.ge.error import GeError, told
 from gerules.compat.ge.ge_global import ge_finalize, ge_initialize
-from gerules.compat.ge.graph import Graph
+from gerules.compat.ge.graph.graph import Graph
 from gerules.compat.ge.options import InitializeOptions, Options
 from gerules.errors import table
 from gerules.pipeline import CompiledModel

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from gerules.compat.ge.compiling import TensorMemory, compile_graph, memory_of
 from gerules.compat.ge.error import GeError, told
-from gerules.compat.ge.graph import Graph
+from gerules.compat.ge.graph.graph import Graph
+from gerules.compat.ge.graph.tensor import Tensor
 from gerules.compat.ge.options import Options, merged
-from gerules.compat.ge.tensor import Tensor
 from gerules.errors import table
 from gerules.pipeline import CompiledModel
 

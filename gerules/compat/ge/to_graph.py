@@ -13,9 +13,9 @@ import gerules.compat.ge.lower_math as lower_math
 import gerules.compat.ge.lower_nn as lower_nn
 import gerules.compat.ge.lower_shape as lower_shape
 from gerules.compat.ge.error import GeError
-from gerules.compat.ge.graph import CONSTANTS, DATA, NET_OUTPUT, Graph, Node, Port
+from gerules.compat.ge.graph.graph import CONSTANTS, DATA, NET_OUTPUT, Graph, Node, Port
+from gerules.compat.ge.graph.tensor import Tensor
 from gerules.compat.ge.lowering import Lowering, Value, find_operator
-from gerules.compat.ge.tensor import Tensor
 from gerules.errors import Faults, table
 from gerules.ir import Attr, GraphEditor, Origin, empty_graph
 from gerules.ir import Graph as IrGraph

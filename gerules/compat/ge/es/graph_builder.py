@@ -9,9 +9,9 @@ from typing import Final, cast
 import numpy as np
 
 from gerules.compat.ge.error import GeError
-from gerules.compat.ge.graph import DATA, Graph, InDataAnchor, Node, OutDataAnchor
-from gerules.compat.ge.tensor import Tensor, TensorDesc
-from gerules.compat.ge.types import DataType, Format
+from gerules.compat.ge.graph.graph import DATA, Graph, InDataAnchor, Node, OutDataAnchor
+from gerules.compat.ge.graph.tensor import Tensor, TensorDesc
+from gerules.compat.ge.graph.types import DataType, Format
 from gerules.errors import table
 
 _BOOLEAN: Final = frozenset(

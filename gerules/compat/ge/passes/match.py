@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gerules.compat.ge.error import GeError
-from gerules.compat.ge.graph import CONSTANTS, DATA, Graph, Node
-from gerules.compat.ge.tensor import Tensor, TensorDesc
-from gerules.compat.ge.types import DataType, Format, data_type_of
+from gerules.compat.ge.graph.graph import CONSTANTS, DATA, Graph, Node
+from gerules.compat.ge.graph.tensor import Tensor, TensorDesc
+from gerules.compat.ge.graph.types import DataType, Format, data_type_of
 from gerules.dsl.values import ValueView
 from gerules.errors import table
 from gerules.ir import TensorType

@@ -9,7 +9,7 @@ from typing import Final, TypeVar, cast, overload
 
 from gerules.compat.ge.error import GeError
 from gerules.compat.ge.es.graph_builder import GraphBuilder, TensorHolder
-from gerules.compat.ge.graph import Graph
+from gerules.compat.ge.graph.graph import Graph
 from gerules.compat.ge.passes.match import MatchResult
 from gerules.errors import table
 

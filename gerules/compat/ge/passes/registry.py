@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TypeVar, cast
 
 from gerules.compat.ge.error import GeError
-from gerules.compat.ge.graph import CONSTANTS, DATA, Graph, Node
+from gerules.compat.ge.graph.graph import CONSTANTS, DATA, Graph, Node
 from gerules.compat.ge.passes.match import MatchResult
 from gerules.compat.ge.passes.pattern_pass import BuiltPattern, PatternFusionPass, patterns_of, replacement_of
 from gerules.compat.ge.passes.rule_sink import RuleSink, lower_into
@@ -106,6 +106,7 @@ def _register_rule(
 
     give.__doc__ = (inspect.getdoc(type(found)) if type(found).__doc__ else "") or f"The pass {rule}"
     # Faults of the rule, and questions about it, are told at the method of the pass.
+    give.__dict__["__signature__"] = inspect.signature(give)
     give.__dict__["__wrapped__"] = pattern.method
     give.__module__, give.__qualname__ = type(found).__module__, f"{type(found).__qualname__}.{rule}"
     # Built once now, so that a fault of the pass is told where it is registered.

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gerules.compat.ge.error import GeError
-from gerules.compat.ge.graph import CONSTANTS, DATA, NET_OUTPUT, Graph, Node
+from gerules.compat.ge.graph.graph import CONSTANTS, DATA, NET_OUTPUT, Graph, Node
+from gerules.compat.ge.graph.tensor import Tensor
 from gerules.compat.ge.lowering import Lowering, Value, find_operator
 from gerules.compat.ge.passes.pattern_pass import PatternMatcherConfig
-from gerules.compat.ge.tensor import Tensor
 from gerules.dsl.pattern_builder import Attribute, Pattern, Term
 from gerules.errors import table
 from gerules.ir import Attr

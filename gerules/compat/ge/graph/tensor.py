@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gerules.compat.ge.error import GeError
-from gerules.compat.ge.types import DataType, Format, Placement, data_type_of
+from gerules.compat.ge.graph.types import DataType, Format, Placement, data_type_of
 from gerules.errors import table
 from gerules.ir import UNKNOWN_DIM, TensorType, dtype_of
 from gerules.text.files import open_regular

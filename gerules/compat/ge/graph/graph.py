@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gerules.compat.ge.error import GeError
-from gerules.compat.ge.tensor import TensorDesc
-from gerules.compat.ge.types import DumpFormat
+from gerules.compat.ge.graph.tensor import TensorDesc
+from gerules.compat.ge.graph.types import DumpFormat
 from gerules.errors import table
 from gerules.text.files import write_files
 
