@@ -117,7 +117,3 @@ def _end_of_stdout(error: OSError, code: int) -> int:
     if code == 0:  # what went wrong before was told already
         print(render([cannot_show(error)]), file=sys.stderr)
     return FAULT
-
-
-if __name__ == "__main__":
-    sys.exit(main())

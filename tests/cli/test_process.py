@@ -18,7 +18,7 @@ import pytest
 
 from tests.cli.conftest import STEM, Run
 
-PROGRAM = [sys.executable, "-m", "gerules.cli.app"]
+PROGRAM = [sys.executable, "-m", "gerules.cli"]
 ROOT = Path(__file__).parents[2]
 
 

@@ -202,7 +202,7 @@ def test_the_commands_of_the_tutorial_run(tmp_path: Path) -> None:
     for line in shell.text.splitlines():
         program, *arguments = line.split()
         assert program == "gerules"
-        command = [sys.executable, "-m", "gerules.cli.app", *arguments]
+        command = [sys.executable, "-m", "gerules.cli", *arguments]
         env = os.environ | {"PYTHONPATH": str(DOCS.parent)}
         run = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
         assert run.returncode == 0, run.stdout + run.stderr

@@ -123,7 +123,7 @@ def test_commands(tmp_path: Path) -> None:
     for line in (*shown.splitlines(), "gerules rules check examples", layout):
         program, *arguments = shlex.split(line)
         assert program == "gerules"
-        command = [sys.executable, "-m", "gerules.cli.app", *arguments]
+        command = [sys.executable, "-m", "gerules.cli", *arguments]
         environment = os.environ | {"PYTHONPATH": str(FOLDER.parent)}
         run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert run.returncode == 0, run.stdout + run.stderr
