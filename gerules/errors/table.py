@@ -469,6 +469,11 @@ BODY_DOES_NOT_FIT: Final = ErrorCode(
     "A body has other inputs or outputs than the node around it gives and takes.",
     "let the body take and return what {node} passes and returns",
 )
+LAYOUT_DIFFERS: Final = ErrorCode(
+    "E30012", "layout-differs", "{node} ({op}): {reason} (inputs {inputs}), but input {input} has the axes that fit, in another order",
+    "A model mixes layouts: images with channels last meet an operator that takes them second, or a matrix lies the other way round.",
+    "insert a Transpose with perm={perm} before input {input} of {node}",
+)
 
 # ---------------------------------------------------------------- E4: texts, rules and graphs
 SYNTAX: Final = ErrorCode(
@@ -538,7 +543,7 @@ BAD_CONSTANT: Final = ErrorCode(
 OUT_OF_MEMORY: Final = ErrorCode(
     "E60003", "out-of-memory", "the plan needs {peak} bytes but the arena holds {limit}",
     "More bytes are alive at one step than the limit allows, or no placement was found that fits.",
-    "lower the batch, or pass --memory-limit if the device has more",
+    "shrink the batch or the shapes of the inputs, or pass --memory-limit if the device has more",
 )
 BAD_LIFETIME: Final = ErrorCode(
     "E60004", "bad-lifetime", "value {id} cannot be planned: {reason}",
@@ -743,7 +748,7 @@ COMPILE_STOPPED: Final = ErrorCode(
 
 # ---------------------------------------------------------------- E5: operators and engines
 OPERATOR_NOT_SUPPORTED: Final = ErrorCode(
-    "E50001", "operator-not-supported", "OpType {op} is not supported ({n_nodes} nodes): {reason}",
+    "E50001", "operator-not-supported", "OpType {op} not supported ({n_nodes} nodes): {reason}",
     "No operator of this name exists at the model's opset, or nothing on the device can run it.",
     "{remedy}",
 )
@@ -822,6 +827,11 @@ NOTHING_FINITE: Final = ErrorCode(
     "E20007", "nothing-finite", "no output of {of} holds a finite number, so nothing can be compared",
     "Every element is NaN or infinite: from the inputs, from the weights, or by overflow on the way.",
     "give inputs for which the model gives numbers",
+)
+SHAPE_NOT_COMPILED: Final = ErrorCode(
+    "E20008", "shape-not-compiled", "the model was not compiled for {found}; it was for {compiled}",
+    "A compiled model runs in the shapes that it was planned for: one, or one of its gears.",
+    "{remedy}",
 )
 
 # ---------------------------------------------------------------- E7: running

@@ -33,6 +33,7 @@ from gerules.ops.inference import (
     infer_with_vector,
     opset_of,
 )
+from gerules.ops.layout_remedy import find_transpose
 from gerules.ops.registry import Schemas
 from gerules.ops.size_names import own_names, with_names
 
@@ -220,12 +221,38 @@ class _Scope:
                 extra=self.extra,
             )
         except Misfit as fault:
-            self.faults.extend([diagnose(fault, node, inputs, opset)])
+
+            def again(others: list[ValueType | None]) -> object:
+                return infer_with_vector(
+                    node, others, contents, self.schemas, opset, vectors=entries, bodies=bodies,
+                    extra=self.extra,
+                )  # fmt: skip
+
+            self.faults.extend([self._diagnosis(fault, node, inputs, opset, again)])
         except GerulesError as fault:
             self.faults.extend(fault.diagnostics)
         else:
             return types, vector, bodies
         return [UNKNOWN] * len(node.outputs), None, bodies
+
+    def _diagnosis(
+        self,
+        fault: Misfit,
+        node: Node,
+        inputs: list[ValueType | None],
+        opset: int,
+        infer: Callable[[list[ValueType | None]], object],
+    ) -> Diagnostic:
+        """The fault; where the axes of one input in another order would fit, that one is to blame."""
+        if fault.error_code is table.SHAPES_DO_NOT_FIT:
+            found = find_transpose(node.op, inputs, infer)
+            if found is not None:
+                at, perm = found
+                schema = self.schemas.get(node.op, opset)
+                param = schema.inputs[min(at, len(schema.inputs) - 1)].name if schema is not None else ""
+                facts = {**fault.facts, "input": f"{at} ({param})" if param else str(at), "perm": list(perm)}
+                return diagnose(Misfit(table.LAYOUT_DIFFERS, **facts), node, inputs, opset)
+        return diagnose(fault, node, inputs, opset)
 
     def unified(
         self, node: Node, types: Iterable[ValueType], declared: Mapping[int, Value]

@@ -147,7 +147,8 @@ def no_gear(gears: Gears, shapes: Sequence[Sequence[int] | None]) -> RunError:
     if len(gears.gears) > _MOST_NOTES:
         notes.append(f"and {len(gears.gears) - _MOST_NOTES} more")
     return RunError(
-        table.NO_SUCH_GEAR, found=_shapes_text(given), compiled=f"the gears {gears.as_text()}", notes=notes,
+        table.SHAPE_NOT_COMPILED, found=_shapes_text(given), compiled=f"the gears {gears.as_text()}",
+        notes=notes,
         remedy=f"pad the inputs to a gear, or compile with one more in --{option}, or with "
         "--compile-hybrid-mode 1 for a plan of any shape",
     )  # fmt: skip
@@ -160,7 +161,7 @@ def one_shape(given: Mapping[str, Sequence[int]], compiled: Mapping[str, Sequenc
     sizes = sorted({given[name][0] for name in compiled} | {shape[0] for shape in compiled.values()})
     option = f"--dynamic-batch-size {','.join(map(str, sizes))}" if is_batch else "--dynamic-dims"
     return RunError(
-        table.NO_SUCH_GEAR, found=_shapes_text(given), compiled=f"one shape, {_shapes_text(compiled)}",
+        table.SHAPE_NOT_COMPILED, found=_shapes_text(given), compiled=f"one shape, {_shapes_text(compiled)}",
         remedy=f"give that shape; for more shapes compile gears: --input-shape \"{opened}\" {option}, "
         "or leave the dimension open to run any size",
     )  # fmt: skip

@@ -119,4 +119,4 @@ def test_a_gear_beyond_the_memory(run: Run, model: Path, tmp_path: Path) -> None
     result = run("compile", model, "-o", tmp_path / "no.om", *SHAPE, *options)
     assert result.exit_code == 1
     assert "error[E60003]" in result.stderr and "in the gear 4" in result.stderr
-    assert "lower the batch" in result.stderr
+    assert "shrink the batch" in result.stderr
