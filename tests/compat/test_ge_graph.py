@@ -329,3 +329,61 @@ PLACES = {
 def test_names_are_imported_from_where_scripts_import_them(place: str) -> None:
     module = importlib.import_module(f"gerules.compat.ge.{place}")
     assert [name for name in PLACES[place].split() if not hasattr(module, name)] == []
+
+
+def branch(name: str, scale: float) -> ge.Graph:
+    """A graph that multiplies its input 0."""
+    builder = ge.GraphBuilder(name)
+    return builder.build_and_reset([builder.create_input(0, name=f"{name}_x") * scale])
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_branches_are_graphs(by_name: bool) -> None:
+    builder = ge.GraphBuilder("choice")
+    x = builder.create_input(0, name="x", shape=[2])
+    condition = builder.create_input(1, name="c", data_type=ge.DataType.DT_BOOL, shape=[])
+    branches = {"then_branch": branch("double", 2.0), "else_branch": branch("negate", -1.0)}
+    if by_name:
+        for graph in branches.values():
+            builder.graph.add_subgraph(graph)
+        given: dict[str, object] = {key: graph.name for key, graph in branches.items()}
+        (chosen,) = builder.add_operator("If", [condition, x], given)
+    else:
+        (chosen,) = ge.es.all.If(condition, [x], **branches)  # type: ignore[misc]  # one output each
+    session = ge.Session()
+    session.add_graph(1, builder.build_and_reset([Relu(chosen + 1)]))
+    for truth, wanted in ((True, [3.0, 0.0]), (False, [0.0, 4.0])):
+        (out,) = session.run_graph(1, [ge.Tensor([1, -3]), ge.Tensor(np.array(truth))])
+        assert out.data == wanted
+
+
+@pytest.mark.parametrize(
+    ("branches", "reason"),
+    [
+        ({"then_branch": "none", "else_branch": branch("b", 1.0)}, "then_branch is no graph"),
+        ({"then_branch": branch("a", 1.0)}, "else_branch is missing"),
+        ({"then_branch": branch("a", 1.0), "else_branch": ge.Graph("empty")}, "different numbers"),
+    ],
+)
+def test_branches_that_do_not_fit(branches: dict[str, object], reason: str) -> None:
+    builder = ge.GraphBuilder("choice")
+    x = builder.create_input(0, name="x", shape=[2])
+    condition = builder.create_input(1, name="c", data_type=ge.DataType.DT_BOOL, shape=[])
+    (chosen,) = builder.add_operator("If", [condition, x], branches)
+    with pytest.raises(ge.GeError) as error:
+        ge.build_model(builder.build_and_reset([chosen]))
+    assert error.value.code == "E41002"
+    assert reason in error.value.error_message
+
+
+def test_graphs_that_are_inside_themselves_end() -> None:
+    graph = ge.Graph("loop")
+    x = graph.AddNode("Data", "x", {"index": 0})
+    c = graph.AddNode("Data", "c", {"index": 1})
+    c.UpdateOutputDesc(0, ge.TensorDesc([], data_type=ge.DataType.DT_BOOL))
+    choice = graph.AddNode("If", "choice", then_branch=graph, else_branch=branch("b", 1.0))
+    for at, node in enumerate((c, x, c)):
+        graph.add_data_edge(node, 0, choice, at)
+    graph.set_outputs([(choice, 0)])
+    with pytest.raises(ge.GeError, match="deep"):
+        ge.build_model(graph)

@@ -330,4 +330,5 @@ def test_an_operator_computes_what_it_says(case: Case) -> None:
 
 
 def test_every_operator_has_a_case() -> None:
-    assert sorted(OPERATORS) == sorted({case.type for case in CASES})
+    # Those with graphs inside are tested with the graphs.
+    assert sorted(OPERATORS) == sorted({case.type for case in CASES} | {"If"})

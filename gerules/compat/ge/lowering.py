@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gerules.compat.ge.error import GeError
+from gerules.compat.ge.graph.graph import Graph
 from gerules.errors import table
 from gerules.ir import Attr
 
@@ -33,6 +34,12 @@ class Sink(Protocol):
 
     def add_const(self, array: Array) -> Value:
         """Add a constant."""
+        ...
+
+    def add_branches(
+        self, op: str, condition: Value, inputs: Sequence[Value], branches: Mapping[str, Graph], name: str
+    ) -> tuple[Value, ...]:
+        """Add an operator that runs one of several graphs on the same inputs."""
         ...
 
     def array_of(self, value: Value) -> Array | None:

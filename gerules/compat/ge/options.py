@@ -57,9 +57,9 @@ WITHOUT_EFFECT: Final = frozenset(
         "ge.deterministic", "ge.jit_compile",
         "ge.exec.staticMemoryPolicy", "ge.opSelectImplmode", "ge.exec.atomicCleanPolicy", "ge.bufferOptimize",
         "ge.aicoreNum", "ge.op_compiler_cache_mode", "ge.op_compiler_cache_dir", "ge.exportCompileStat",
-        "ge.exec.rankId", "ge.topoSortingMode", "ge.externalWeight", "ge.debugDir", "ge.opDebugLevel",
+        "ge.exec.rankId", "ge.topoSortingMode", "ge.debugDir", "ge.opDebugLevel",
         "ge.exec.allTensorNotEmpty", "ge.exec.outputReuseMemIndexes", "ge.exec.enableEngineParallel",
-        "ge.exec.disableReuseMemory", "ge.exec.static_model_ops_lower_limit", "ge.is_weight_clip",
+        "ge.exec.static_model_ops_lower_limit", "ge.is_weight_clip",
     ]
 )  # fmt: skip
 """Options that say how a device compiles or runs; the plan that is made here is the same with each value."""

@@ -9,6 +9,7 @@ from typing import Final, cast
 import numpy as np
 import numpy.typing as npt
 
+import gerules.compat.ge.lower_control as lower_control
 import gerules.compat.ge.lower_math as lower_math
 import gerules.compat.ge.lower_nn as lower_nn
 import gerules.compat.ge.lower_shape as lower_shape
@@ -17,7 +18,7 @@ from gerules.compat.ge.graph.graph import CONSTANTS, DATA, NET_OUTPUT, Graph, No
 from gerules.compat.ge.graph.tensor import Tensor
 from gerules.compat.ge.lowering import Lowering, Value, find_operator
 from gerules.errors import Faults, table
-from gerules.ir import Attr, GraphEditor, Origin, empty_graph
+from gerules.ir import Attr, Body, GraphEditor, Origin, empty_graph
 from gerules.ir import Graph as IrGraph
 
 Array = npt.NDArray[np.generic]
@@ -25,8 +26,11 @@ Array = npt.NDArray[np.generic]
 OPSET: Final = 20
 """The version of ONNX that nodes are lowered to: the first that has all of them."""
 
-LOWERED: Final = (lower_math, lower_nn, lower_shape)
+LOWERED: Final = (lower_control, lower_math, lower_nn, lower_shape)
 """The modules that fill the table of operators."""
+
+_DEEPEST: Final = 32
+"""Graphs inside graphs."""
 
 
 @dataclass(slots=True)
@@ -34,6 +38,8 @@ class GraphSink:
     """Builds a graph of gerules."""
 
     editor: GraphEditor
+    faults: Faults
+    depth: int = 0
     taken: set[str] = field(default_factory=set[str])
 
     def add(
@@ -52,6 +58,21 @@ class GraphSink:
     def add_const(self, array: Array) -> Value:
         """Add a constant."""
         return self.editor.add_const(array)
+
+    def add_branches(
+        self, op: str, condition: Value, inputs: Sequence[Value], branches: Mapping[str, Graph], name: str
+    ) -> tuple[Value, ...]:
+        """Add a node with graphs inside; their inputs are values of this graph."""
+        if self.depth == _DEEPEST:
+            raise GeError(
+                table.GE_BAD_NODE, place=name, type=op, reason=f"graphs are more than {_DEEPEST} deep",
+                remedy="flatten them",
+            )  # fmt: skip
+        bodies = {key: _body_of(self, graph, inputs, name) for key, graph in branches.items()}
+        n_outputs = len(next(iter(branches.values())).outputs)
+        values = [self.editor.add_value(name=name if at == 0 else f"{name}_{at}") for at in range(n_outputs)]
+        self.editor.add_node(op, [condition], values, name=name, origin=Origin((name,)), bodies=bodies)
+        return tuple(values)
 
     def array_of(self, value: Value) -> Array | None:
         """Return the elements of a constant."""
@@ -74,26 +95,58 @@ def to_graph(graph: Graph) -> IrGraph:
         GeError: E41001 and E41002 for nodes, E41004 for the graph: all faults at once.
     """
     faults = Faults()
-    builder = _Builder(graph, GraphEditor(empty_graph(graph.name, {"": OPSET})), faults)
+    builder = _Builder(graph, _new_editor(graph), faults)
+    for node in _inputs(graph, faults):
+        builder.made[node] = (builder.editor.add_input(node.get_output_desc(0).type, node.name),)
+    _fill(builder, GraphSink(builder.editor, faults))
+    faults.raise_if_any(GeError)
+    return builder.editor.commit()
+
+
+def _new_editor(graph: Graph) -> GraphEditor:
+    return GraphEditor(empty_graph(graph.name, {"": OPSET}))
+
+
+def _fill(builder: _Builder, sink: GraphSink) -> None:
+    """Lower the nodes of a graph whose inputs are there, and say what it gives back."""
+    graph, faults = builder.graph, builder.faults
     outputs = graph.outputs
     if not outputs:
         faults.add(
             table.GE_BAD_GRAPH, name=graph.name, reason="it gives nothing back",
             remedy="call set_graph_output, or lead edges to a NetOutput",
         )  # fmt: skip
-    for node in _inputs(graph, faults):
-        builder.made[node] = (builder.editor.add_input(node.get_output_desc(0).type, node.name),)
-    sink = GraphSink(builder.editor)
     for node in _ordered(graph, faults):
         if node.type not in (DATA, NET_OUTPUT):
             _lower(builder, node, sink)
-    faults.raise_if_any(GeError)
+    if len(faults):
+        return
     values = [value for port in outputs if (value := _value_of(builder, port)) is not None]
-    faults.raise_if_any(GeError)
-    values = _name_outputs(builder.editor, outputs, values)
-    builder.editor.set_outputs(values)
+    if len(faults):
+        return
+    builder.editor.set_outputs(_name_outputs(builder.editor, outputs, values))
     builder.editor.prune()
-    return builder.editor.commit()
+
+
+def _body_of(sink: GraphSink, graph: Graph, inputs: Sequence[Value], name: str) -> Body:
+    """A graph inside a node; its Data nodes stand for the node's inputs, by their index."""
+    builder = _Builder(graph, _new_editor(graph), sink.faults)
+    captures: list[tuple[int, int]] = []
+    for node in _inputs(graph, sink.faults):
+        index = node.attrs.get("index")
+        if not isinstance(index, int) or not 0 <= index < len(inputs):
+            sink.faults.add(
+                table.GE_BAD_GRAPH, place=node.name, name=graph.name,
+                reason=f"{node.name} is input {index}, and {name} has {len(inputs)}",
+                remedy="number the inputs of branches as those of the node, from 0",
+            )  # fmt: skip
+            continue
+        outer = inputs[index]
+        inner = builder.editor.add_value(sink.editor.values[outer].type, node.name)
+        captures.append((outer, inner))
+        builder.made[node] = (inner,)
+    _fill(builder, GraphSink(builder.editor, sink.faults, sink.depth + 1))
+    return Body(builder.editor.commit(), tuple(captures))
 
 
 def _inputs(graph: Graph, faults: Faults) -> list[Node]:
@@ -163,11 +216,19 @@ def _lower(builder: _Builder, node: Node, sink: GraphSink) -> None:
         return  # what it reads is at fault already
     try:
         operator = find_operator(node.type, place=node.name)
-        made = operator.lower(Lowering(operator, node.name, inputs, node.attrs, sink))
+        attrs = {key: _subgraph_of(builder.graph, key, value) for key, value in node.attrs.items()}
+        made = operator.lower(Lowering(operator, node.name, inputs, attrs, sink))
     except GeError as error:
         builder.faults.extend(error.diagnostics)
         return
     builder.made[node] = made if isinstance(made, tuple) else (made,)
+
+
+def _subgraph_of(graph: Graph, attr: str, value: object) -> object:
+    """The graph that a branch's attribute names, where it gives a name."""
+    if not attr.endswith("_branch") or not isinstance(value, str):
+        return value
+    return graph.get_subgraph(value) or value
 
 
 def _value_of(builder: _Builder, port: Port) -> Value | None:

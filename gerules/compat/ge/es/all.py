@@ -12,6 +12,7 @@ from typing import cast
 
 from gerules.compat.ge.error import GeError
 from gerules.compat.ge.es.graph_builder import GraphBuilder, TensorHolder
+from gerules.compat.ge.graph.graph import Graph
 from gerules.compat.ge.lowering import OPERATORS, GeOperator
 from gerules.errors import table
 
@@ -72,6 +73,9 @@ def _is_open(operator: GeOperator) -> bool:
 def _n_outputs(operator: GeOperator, inputs: Sequence[object], attrs: dict[str, object]) -> int:
     if not _is_open(operator):
         return len(operator.outputs)
+    branch = attrs.get("then_branch")
+    if isinstance(branch, Graph):
+        return len(branch.outputs)
     given = attrs.get("num_split")
     if isinstance(given, int) and given > 0:
         return given

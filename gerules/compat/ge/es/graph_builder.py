@@ -203,7 +203,10 @@ class GraphBuilder:
         Raises:
             GeError: E41002 for inputs of another builder, E41007 for what is no tensor.
         """
-        dtype = next((item.data_type for item in inputs if isinstance(item, TensorHolder)), DataType.DT_FLOAT)
+        # The type of what is computed with; a condition beside it says nothing.
+        dtypes = [item.data_type for item in inputs if isinstance(item, TensorHolder)]
+        computed = [dtype for dtype in dtypes if dtype is not DataType.DT_BOOL]
+        dtype = next(iter(computed or dtypes), DataType.DT_FLOAT)
         sources = [None if item is None else self._holder(item, dtype) for item in inputs]
         scoped = {key: value for scope in self._attrs for key, value in scope.items()}
         node = self._graph.add_node(type, name, {**scoped, **attrs})

@@ -67,6 +67,15 @@ class RuleSink:
         self.arrays[value] = array
         return value
 
+    def add_branches(
+        self, op: str, condition: Value, inputs: Sequence[Value], branches: Mapping[str, Graph], name: str
+    ) -> tuple[Value, ...]:
+        """Refuse them: a rule matches inside one graph."""
+        raise GeError(
+            table.GE_BAD_PASS, name=name, reason=f"{op} has graphs inside; a rule matches inside one",
+            remedy="match what is inside the branches",
+        )  # fmt: skip
+
     def array_of(self, value: Value) -> Array | None:
         """Return the elements of a constant of the pattern itself."""
         return self.arrays.get(value)
