@@ -119,7 +119,7 @@ def _open_om(model: OmModel, *, poison: bool, threads: bool, times: list[OpTime]
         found = executor.gear_of(feeds)
         if gears is None or found is None:
             return ""
-        return f"gear {gears.gears[found].text}" if found != FALLBACK else "its plan of any shape"
+        return f"gear {gears.gears[found].text}" if found != FALLBACK else "of any shape"
 
     def run(feeds: Mapping[str, object]) -> dict[str, Array]:
         return executor.run(feeds, poison=poison, threads=threads, profile=times)

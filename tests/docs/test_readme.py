@@ -1,9 +1,9 @@
-"""The README keeps its word: its files are written, its commands are run, and what they print is what it
-shows.
+"""The README keeps its word, and so do pages with commands: files are written, commands are run, and what
+they print is what the page shows.
 
 A command that ends with another exit code than 0 stands in a block ` ```console exit-3 `.
 
-`GERULES_README_UPDATE=1 pytest tests/docs/test_readme.py` writes the output of today into the page.
+`GERULES_README_UPDATE=1 pytest tests/docs/test_readme.py` writes the output of today into the pages.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 README = Path(__file__).parents[2] / "README.md"
+TOURS = [README, README.parent / "docs" / "dynamic.md"]
+"""Pages whose commands are run."""
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.M | re.S)
 TIME = re.compile(r"\d+(?:\.\d+)? (?:us|ms|s)\b")
 LONG_NUMBER = re.compile(r"\b\d+\.\d{5,}(?:e[+-]\d+)?\b")
@@ -25,8 +27,9 @@ N_SHELL_BLOCKS = 2
 """The main command and the tests: CI runs both as they stand."""
 
 
-def test_readme_shows_what_happens(tmp_path: Path) -> None:
-    text = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", TOURS, ids=lambda page: page.name)
+def test_a_tour_shows_what_happens(page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     shown: list[str] = []
     happened: list[str] = []
 
@@ -47,7 +50,7 @@ def test_readme_shows_what_happens(tmp_path: Path) -> None:
     updated = BLOCK.sub(run_block, text)
     assert shown, "the tour has commands"
     if os.environ.get("GERULES_README_UPDATE"):
-        README.write_text(updated, encoding="utf-8")
+        page.write_text(updated, encoding="utf-8")
         return
     for want, got in zip(shown, happened, strict=True):
         assert settle(got) == settle(want)
