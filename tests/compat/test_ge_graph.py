@@ -387,3 +387,20 @@ def test_graphs_that_are_inside_themselves_end() -> None:
     graph.set_outputs([(choice, 0)])
     with pytest.raises(ge.GeError, match="deep"):
         ge.build_model(graph)
+
+
+def test_scopes_reach_the_nodes_that_are_added_meanwhile() -> None:
+    builder = ge.GraphBuilder("scopes")
+    x = builder.create_input(0, name="x", shape=[2])
+    first = Relu(x)
+    with ge.attr_scope({"_user_stream_label": "a"}), ge.control_dependency_scope([first]):
+        inside = Relu(x)
+    outside = Relu(inside)
+    builder.set_node_attr_string(outside, "_label", "b")
+    builder.set_tensor_attr_int64(outside, "at", 3)
+    assert inside.node.get_attr("_user_stream_label") == "a"
+    assert inside.node.get_in_control_nodes() == [first.node]
+    assert dict(outside.node.attrs) == {"_label": "b"}
+    assert outside.node.get_output_attr(0, "at") == 3
+    assert outside.node.get_in_control_nodes() == []
+    ge.build_model(builder.build_and_reset([outside]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final, cast
 
 import numpy as np
@@ -101,8 +102,6 @@ class GraphBuilder:
         self._name = name or "graph"
         self._graph = Graph(self._name)
         self._outputs: dict[int, TensorHolder] = {}
-        self._attrs: list[Mapping[str, object]] = []
-        self._controls: list[Sequence[TensorHolder]] = []
 
     @property
     def graph(self) -> Graph:
@@ -208,13 +207,14 @@ class GraphBuilder:
         computed = [dtype for dtype in dtypes if dtype is not DataType.DT_BOOL]
         dtype = next(iter(computed or dtypes), DataType.DT_FLOAT)
         sources = [None if item is None else self._holder(item, dtype) for item in inputs]
-        scoped = {key: value for scope in self._attrs for key, value in scope.items()}
+        scoped = {key: value for scope in _ATTRS.get() for key, value in scope.items()}
         node = self._graph.add_node(type, name, {**scoped, **attrs})
         for at, source in enumerate(sources):
             if source is not None:
                 self._graph.add_data_edge(source.node, source.index, node, at)
-        for control in (item for scope in self._controls for item in scope):
-            node.add_control(control.node)
+        for control in _CONTROLS.get():
+            if control.builder is self:
+                node.add_control(control.node)
         told = DataType.DT_BOOL if type in _BOOLEAN else dtype
         for at in range(n_outputs):
             node.update_output_desc(at, TensorDesc([-2], data_type=told))
@@ -238,6 +238,20 @@ class GraphBuilder:
         """Set an attribute of the graph."""
         self._graph.set_attr(name, value)
 
+    set_graph_attr_int64 = set_graph_attr_string = set_graph_attr_bool = set_graph_attr
+
+    def set_node_attr(self, tensor: TensorHolder, name: str, value: object) -> None:
+        """Set an attribute of the node that makes a value."""
+        tensor.node.set_attr(name, value)
+
+    set_node_attr_int64 = set_node_attr_string = set_node_attr_bool = set_node_attr
+
+    def set_tensor_attr(self, tensor: TensorHolder, name: str, value: object) -> None:
+        """Set an attribute of a value."""
+        tensor.node.set_output_attr(tensor.index, name, value)
+
+    set_tensor_attr_int64 = set_tensor_attr_string = set_tensor_attr_bool = set_tensor_attr
+
     def build_and_reset(self, outputs: Sequence[TensorHolder] | None = None) -> Graph:
         """Return the graph, and begin another one of the same name.
 
@@ -255,19 +269,6 @@ class GraphBuilder:
         self._graph = Graph(self._name)
         self._outputs = {}
         return graph
-
-    @contextmanager
-    def scoped(
-        self, attrs: Mapping[str, object] | None = None, controls: Sequence[TensorHolder] = ()
-    ) -> Generator[None, None, None]:
-        """Give all nodes that are added meanwhile attributes, and nodes that run before them."""
-        self._attrs.append(attrs or {})
-        self._controls.append(controls)
-        try:
-            yield
-        finally:
-            self._attrs.pop()
-            self._controls.pop()
 
     def _holder(self, item: object, dtype: DataType) -> TensorHolder:
         if isinstance(item, TensorHolder):
@@ -290,17 +291,24 @@ class GraphBuilder:
 
 
 @contextmanager
-def attr_scope(builder: GraphBuilder, attrs: Mapping[str, object]) -> Generator[None, None, None]:
-    """Give all nodes that a builder adds meanwhile attributes."""
-    with builder.scoped(attrs):
+def attr_scope(attrs: Mapping[str, object]) -> Generator[None, None, None]:
+    """Give all nodes that are added meanwhile attributes."""
+    token = _ATTRS.set((*_ATTRS.get(), attrs))
+    try:
         yield
+    finally:
+        _ATTRS.reset(token)
 
 
 @contextmanager
 def control_dependency_scope(sources: Sequence[TensorHolder]) -> Generator[None, None, None]:
     """Let all nodes that are added meanwhile run after others."""
-    if not sources:
+    token = _CONTROLS.set((*_CONTROLS.get(), *sources))
+    try:
         yield
-        return
-    with sources[0].builder.scoped(controls=sources):
-        yield
+    finally:
+        _CONTROLS.reset(token)
+
+
+_ATTRS: ContextVar[tuple[Mapping[str, object], ...]] = ContextVar("attrs of nodes", default=())
+_CONTROLS: ContextVar[tuple[TensorHolder, ...]] = ContextVar("nodes that run before", default=())

@@ -1,0 +1,32 @@
+"""The names that scripts import: `acl` and `ge` lead to the faces here, with all their modules."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+NAMES: Final = ("acl", "ge")
+"""What stands for what: `acl` for `gerules.compat.acl`, and so on."""
+
+_HOME: Final = "gerules.compat"
+
+
+def use_names() -> None:
+    """Let `import acl` and `import ge` mean gerules, in this process from now on.
+
+    Modules that were imported under these names before stay with whoever imported them.
+    """
+    for name in NAMES:
+        for module in _modules(f"{_HOME}.{name}"):
+            # One module under two names, so that its classes are one.
+            sys.modules[module.removeprefix(f"{_HOME}.")] = importlib.import_module(module)
+
+
+def _modules(package: str) -> Iterator[str]:
+    yield package
+    found = importlib.import_module(package)
+    for item in pkgutil.walk_packages(found.__path__, f"{package}."):
+        yield item.name
