@@ -39,14 +39,8 @@ print(__name__, ret, acl.finalize(), issubclass(GeError, RuntimeError))
 
 def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gerules.compat", *map(str, arguments)]
-    return subprocess.run(
-        command,
-        cwd=cwd,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
 
 
 def test_a_script_runs_as_it_is(tmp_path: Path) -> None:
