@@ -74,6 +74,7 @@ class Memory:
         self._freed: OrderedDict[int, int] = OrderedDict()
         self._lock = threading.RLock()
         self._total_bytes = _machine_bytes()
+        self._used_bytes = 0
 
     # ------------------------------------------------------------ giving out, taking back
     @property
@@ -84,8 +85,7 @@ class Memory:
     @property
     def used_bytes(self) -> int:
         """What malloc and malloc_host gave and nobody freed."""
-        with self._lock:
-            return sum(block.size_bytes for block in self._blocks.values() if block.owner is None)
+        return self._used_bytes
 
     def allocate(self, size_bytes: int, side: Side, maker: str) -> int:
         """Return the address of new bytes, whatever they hold.
@@ -112,6 +112,8 @@ class Memory:
             ) from None  # fmt: skip
         skip = -raw.ctypes.data % _ALIGN_BYTES
         view = raw[skip : skip + size_bytes]
+        with self._lock:
+            self._used_bytes += size_bytes
         return self._insert(Block(view.ctypes.data, view, side, maker))
 
     def free(self, address: int, side: Side, call: str) -> None:
@@ -126,6 +128,7 @@ class Memory:
                 raise self._not_there(address, f"block of {side.value}", "ptr", remedy=f"{call} takes what "
                     f"{'malloc' if side is Side.DEVICE else 'malloc_host'} returned, once")  # fmt: skip
             self._forget(block)
+            self._used_bytes -= block.size_bytes
             self._freed[address] = block.size_bytes
             while len(self._freed) > _KNOWN_FREED:
                 self._freed.popitem(last=False)
@@ -135,6 +138,8 @@ class Memory:
     def adopt_bytes(self, data: bytes) -> int:
         """Return the address of the bytes of an object; it stays alive while scripts may use the address."""
         address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+        if not data:
+            return address  # there is nothing to touch
         shared = (ctypes.c_uint8 * len(data)).from_address(address)
         # A script that copies results into a bytes object works on the device, and so it does here. Objects
         # of one byte are shared by everybody: they are never written.
@@ -158,6 +163,7 @@ class Memory:
             self._starts.clear()
             self._kept.clear()
             self._freed.clear()
+            self._used_bytes = 0
 
     # ------------------------------------------------------------ looking at it
     def span(
@@ -252,6 +258,8 @@ class Memory:
         del self._starts[bisect_right(self._starts, block.address) - 1]
 
     def _adopt(self, block: Block) -> int:
+        if not block.size_bytes:
+            return block.address  # there is nothing to touch
         with self._lock:
             known = self._blocks.get(block.address)
             if known is not None and known.size_bytes >= block.size_bytes and known.side is Side.HOST:
