@@ -16,6 +16,7 @@ from gerules.cli.demo import demo_command
 from gerules.cli.devices import devices_command
 from gerules.cli.draft import draft_command
 from gerules.cli.explain import explain_command
+from gerules.cli.export_pass import export_pass_command
 from gerules.cli.find import find_command
 from gerules.cli.fmt import fmt_command
 from gerules.cli.guard import FAULT, is_broken_pipe, silence_stdout
@@ -58,6 +59,7 @@ app.command("bisect", rich_help_panel=_INSIDE)(bisect_command)
 app.command("ledger", rich_help_panel=_INSIDE)(ledger_command)
 app.add_typer(rules_app, name="rules", rich_help_panel=_RULES)
 app.command("draft", rich_help_panel=_RULES)(draft_command)
+app.command("export-pass", rich_help_panel=_RULES)(export_pass_command)
 app.command("fmt", rich_help_panel=_RULES)(fmt_command)
 app.command("devices", rich_help_panel=_RULES)(devices_command)
 app.command("lsp", rich_help_panel=_RULES)(lsp_command)

@@ -28,14 +28,14 @@ cache_app = typer.Typer(
 def list_command(json: JsonOption = False, debug: DebugOption = False) -> None:
     """List the entries of the cache, the one used last first.
 
-    The cache lies in GERULES_CACHE_DIR, or in `gerules` below XDG_CACHE_HOME
-    or ~/.cache. It keeps up to GERULES_CACHE_SIZE bytes, 2GiB unless set, and
+    The cache lies in GERULES_CACHE_DIR, or in `gerules` below XDG_CACHE_HOME or
+    ~/.cache. It keeps up to GERULES_CACHE_SIZE bytes, 2GiB unless set, and
     drops what was not used for longest. GERULES_CACHE=0 switches it off.
 
     \b
     Examples:
       gerules cache list
-      GERULES_CACHE_SIZE=512MiB gerules compile resnet50.onnx
+      gerules cache list --json
     """
     from gerules.report.cache_list import cache_grid
 

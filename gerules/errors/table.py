@@ -1156,6 +1156,11 @@ SHADOWED: Final = ErrorCode(
     "Whatever matches the pattern of this rule is taken by another rule before it.",
     "let it say `overrides {other}`, make the other less general, or remove it",
 )
+NOT_A_PASS: Final = ErrorCode(
+    "E40140", "not-a-pass", "{rule} cannot be written as a pass of the Graph Engine: {reason}",
+    "Its passes match fixed patterns: no groups, chains or any order, no storage formats or costs, and operators that it has.",
+    "leave the rule to gerules, or write the part that is told here in a fixed form",
+)
 NO_VALUE: Final = ErrorCode(
     "E40110", "no-value", "`{text}` has no value: {reason}",
     "An expression of a rule asks for something that does not exist: an index outside, a wrong type, a division by zero.",

@@ -15,12 +15,13 @@ from tests.cli.conftest import Run
 GROUPS = {
     "Models": ["compile", "run", "demo", "cache"],
     "Look inside": ["show", "phase", "explain", "why", "find", "bisect", "ledger"],
-    "Rules and devices": ["draft", "fmt", "devices", "lsp", "plugins", "rules"],
+    "Rules and devices": ["draft", "export-pass", "fmt", "devices", "lsp", "plugins", "rules"],
 }
 
 COMMANDS = [
     "compile", "run", "demo", "show", "phase", "fmt", "devices", "rules list", "rules check", "rules test",
-    "bisect", "ledger", "find", "draft", "plugins",
+    "bisect", "ledger", "find", "draft", "plugins", "export-pass", "cache list", "cache clear",
+    "cache verify",
 ]  # fmt: skip
 
 
@@ -30,7 +31,7 @@ def groups_of(text: str) -> dict[str, list[str]]:
     for line in text.splitlines():
         if head := re.match(r"╭─ (.+?) ─", line):
             group = head[1]
-        elif row := re.match(r"│ ([a-z]+)  ", line):
+        elif row := re.match(r"│ ([a-z][a-z-]*)  ", line):
             found.setdefault(group, []).append(row[1])
     return found
 

@@ -1,0 +1,1 @@
+"""Rules written as custom passes of the Graph Engine."""

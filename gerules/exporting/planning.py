@@ -1,0 +1,559 @@
+"""A form of a rule becomes the plan of a pass: nodes, inputs, conditions, and what is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from gerules.dsl.expressions import Attribute, CallExpr, Expr, ListExpr, Literal, Negate, ParamRef, Ref
+from gerules.dsl.syntax import (
+    AttrArg,
+    Build,
+    BuildArg,
+    BuildCall,
+    BuildLine,
+    BuildNone,
+    BuildNumber,
+    BuildParam,
+    BuildRef,
+    CallPattern,
+    CaptureAttr,
+    DimName,
+    DimRest,
+    DimSeq,
+    DimSize,
+    ListAttr,
+    LiteralAttr,
+    NamedPattern,
+    NonePattern,
+    NumberPattern,
+    ParamAttr,
+    ParamPattern,
+    Pattern,
+    PlainOp,
+    Rule,
+    Target,
+    TypePattern,
+    ValuePattern,
+)
+from gerules.dsl.values import Value
+from gerules.errors import Span
+from gerules.exporting.conditions import DT, Code, Desc, Writer, const_number, dim
+from gerules.exporting.forms import Form
+from gerules.exporting.operators import GeAttr, all_attributes, form_of
+from gerules.exporting.plan import (
+    AttrValue,
+    Captured,
+    Computed,
+    Input,
+    Number,
+    Output,
+    Plan,
+    PlanNode,
+    Refusal,
+    Requirement,
+    Source,
+)
+from gerules.exporting.texts import cpp_value, python_value
+from gerules.ir import DType
+
+_FEW_ULP: Final = 1e-6
+"""How far a constant may be from the number of a pattern without a tolerance, relatively."""
+
+
+def plan_of(rule: Rule, form: Form, name: str, params: Mapping[str, Value]) -> Plan:
+    """Return the plan of one form of a rule. Raises Refusal for what a pass cannot say."""
+    if not rule.rewrite or rule.annotations:
+        raise Refusal("annotation", "it marks values, and replaces none", rule.name.span)
+    if rule.gates:
+        raise Refusal("cost", "it asks what the device's costs are", rule.gates[0].span)
+    if rule.when:
+        raise Refusal("settings", "it depends on settings of the compile", rule.when[0].span)
+    planner = _Planner(rule, form, Plan(name, rule.doc), params)
+    planner.read_patterns()
+    planner.read_folds()
+    planner.read_rewrite()
+    planner.read_conditions()
+    if planner.is_same():
+        raise Refusal("same", "both sides are one operator there; reading a model does this", rule.name.span)
+    return planner.plan
+
+
+@dataclass(slots=True)
+class _Planner:
+    rule: Rule
+    form: Form
+    plan: Plan
+    params: Mapping[str, Value]
+    values: dict[str, Source] = field(default_factory=dict[str, "Source"])
+    descs: dict[str, Desc] = field(default_factory=dict[str, Desc])
+    attrs: dict[str, Captured] = field(default_factory=dict[str, Captured])
+    codes: dict[str, Code] = field(default_factory=dict[str, Code])
+    rests: dict[str, int] = field(default_factory=dict[str, int])
+    types: list[tuple[str, TypePattern]] = field(default_factory=list[tuple[str, TypePattern]])
+    used: frozenset[str] = frozenset()
+    made: dict[str, Source] = field(default_factory=dict[str, "Source"])
+
+    # ------------------------------------------------------------ pattern
+    def read_patterns(self) -> None:
+        """Fill nodes and inputs from the fixed patterns."""
+        self.used = frozenset(_names_read(self.rule.rewrite))
+        for target, pattern in self.form.lines:
+            source = self._source(pattern)
+            if not isinstance(source, Output):
+                raise Refusal("no operator", "a line matches no operator", target.span)
+            self._bind(target.name, source, target.type)
+
+    def _bind(self, name: str, source: Source, kind: TypePattern | None = None) -> None:
+        if name != "_":
+            self.values[name] = source
+            if isinstance(source, Output):
+                self.descs[name] = Desc(source.node, 0, True)
+        if kind is not None:
+            self.types.append((name, kind))
+
+    def _source(self, pattern: Pattern) -> Source:
+        match pattern:
+            case ValuePattern(name=name):
+                return self._value(pattern)
+            case NumberPattern(value=value, tolerance=tolerance):
+                return Number(value, tolerance)
+            case ParamPattern(name=name, tolerance=tolerance):
+                return Number(self._param(name, pattern.span), tolerance)
+            case NonePattern():
+                return None
+            case NamedPattern(pattern=inner, name=name):
+                source = self._source(inner)
+                self._bind(name.name, source)
+                return source
+            case CallPattern():
+                return self._node(pattern)
+            case _:
+                raise Refusal("alternatives", "an alternative was not expanded", pattern.span)
+
+    def _value(self, pattern: ValuePattern) -> Source:
+        name, kind = pattern.name, pattern.type
+        if name in self.form.absent:
+            self.values[name] = None
+            return None
+        if name in self.values:
+            if kind is not None:
+                self.types.append((name, kind))
+            return self.values[name]
+        if kind is not None and kind.is_const and name not in self.used:
+            source: Source = Number(None)
+        else:
+            source = Input(self.plan.n_inputs)
+            self.plan.n_inputs += 1
+        if name != "_":
+            self.values[name] = source
+        if kind is not None:
+            self.types.append((name, kind))
+        return source
+
+    def _node(self, pattern: CallPattern) -> Output:
+        op = cast("PlainOp", pattern.op).name
+        form = form_of(op)
+        if form is None:
+            raise Refusal(
+                "operator", f"{op} is no operator of the Graph Engine with a fixed form", pattern.op.span
+            )
+        sources = [self._source(cast("Pattern", arg)) for arg in pattern.args]
+        while sources and sources[-1] is None:
+            sources.pop()
+        node = PlanNode(form, sources)
+        place = len(self.plan.nodes)
+        self.plan.nodes.append(node)
+        for slot, arg in enumerate(pattern.args):
+            self._note_read(cast("Pattern", arg), place, slot)
+        for name, value in form.fixed.items():
+            node.attrs[name] = (
+                value if isinstance(value, int | float | str) else tuple(cast("Sequence[int]", value))
+            )
+        mentioned: set[str] = set()
+        for arg in pattern.attrs:
+            self._pattern_attr(arg, node, place)
+            mentioned.add(arg.name.name)
+        if not form.n_required <= len(node.inputs) <= form.n_inputs:
+            raise Refusal("inputs", f"{form.type} does not have {len(node.inputs)} inputs", pattern.span)
+        if pattern.rest is not None:
+            node.is_open = True
+            if pattern.rest.name is not None:
+                self.rests[pattern.rest.name] = place
+        else:
+            self._defaults(node, mentioned, pattern.span)
+        return Output(place)
+
+    def _note_read(self, arg: Pattern, node: int, slot: int) -> None:
+        """A named value that a node reads is asked about through that node."""
+        if isinstance(arg, ValuePattern) and arg.name not in self.descs and arg.name != "_":
+            source = self.values.get(arg.name)
+            is_const = arg.type is not None and arg.type.is_const
+            if isinstance(source, Input | Number):
+                self.descs[arg.name] = Desc(node, slot, False, is_const)
+
+    def _pattern_attr(self, arg: AttrArg, node: PlanNode, place: int) -> None:
+        name, form = arg.name.name, node.form
+        slot = form.const_inputs.get(name)
+        if slot is not None:
+            self._const_input(arg, node, place, slot)
+            return
+        attr = form.attrs.get(name)
+        if attr is None:
+            raise Refusal("attribute", f"attribute {name} has no counterpart in {form.type}", arg.span)
+        match arg.pattern:
+            case CaptureAttr(name=captured, is_optional=is_optional):
+                if is_optional:
+                    raise Refusal("attribute", f"attribute {name} may be absent", arg.span)
+                node.is_open = True
+                if captured != "_":
+                    self.attrs[captured] = Captured(place, attr.name, attr.kind)
+            case LiteralAttr(value=value):
+                node.attrs[attr.name] = _attr_value(value, attr, arg.span)
+            case ListAttr(values=values):
+                node.attrs[attr.name] = _attr_value(tuple(values), attr, arg.span)
+            case ParamAttr(name=param):
+                node.attrs[attr.name] = _attr_value(self._param(param, arg.span), attr, arg.span)
+            case _:
+                raise Refusal("attribute", f"attribute {name} is one of several, or absent", arg.span)
+
+    def _const_input(self, arg: AttrArg, node: PlanNode, place: int, slot: int) -> None:
+        """A parameter of ONNX that is a constant input there."""
+        match arg.pattern:
+            case CaptureAttr(name=captured, is_optional=False):
+                source = Number(None)
+                if captured != "_":
+                    self.codes[captured] = const_number(Desc(place, slot, False, True))
+            case LiteralAttr(value=int() | float() as value):
+                source = Number(value)
+            case ListAttr(values=values) if all(isinstance(item, int) for item in values):
+                source = Number(cast("tuple[int, ...]", tuple(values)))
+            case _:
+                raise Refusal("attribute", f"{arg.name.name} is no fixed constant", arg.span)
+        while len(node.inputs) <= slot:
+            node.inputs.append(None)
+        node.inputs[slot] = source
+
+    def _defaults(self, node: PlanNode, mentioned: set[str], span: Span) -> None:
+        """What a pattern without `**` does not mention has its default."""
+        for name, attr in node.form.attrs.items():
+            if name not in mentioned:
+                if attr.default is None:
+                    raise Refusal("attribute", f"{node.form.type} has no default for {attr.name}", span)
+                node.attrs[attr.name] = _attr_value(attr.default, attr, span)
+
+    def _param(self, name: str, span: Span) -> int | float:
+        value = self.params.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise Refusal("settings", f"${name} is no fixed number", span)
+        return value
+
+    # ------------------------------------------------------------ constants
+    def read_folds(self) -> None:
+        """Numbers that are computed from numbers; arrays have no counterpart that both languages share."""
+        for fold in self.rule.folds:
+            try:
+                code = self._writer().write(_without_cast(fold.value))
+            except Refusal as refusal:
+                raise Refusal("fold", f"`{fold.value.span.text}` computes an array", refusal.span) from None
+            if len(fold.names) != 1 or code.kind != "number":
+                raise Refusal("fold", f"`{fold.value.span.text}` is no number", fold.span)
+            name = fold.names[0].name
+            self.codes[name] = code
+            self.made[name] = Computed(code.python, code.cpp)
+            self._require(
+                Code(f"({code.python}) is not None", f"std::isfinite({code.cpp})", "bool"),
+                f"{name} is not known",
+            )
+
+    def _writer(self) -> Writer:
+        names: dict[str, object] = {**self.descs, **self.attrs, **self.codes}
+        names |= dict.fromkeys(self.form.absent)
+        return Writer(names, self.params)
+
+    # ------------------------------------------------------------ replacement
+    def read_rewrite(self) -> None:
+        """Fill what is built, and which values it replaces."""
+        for line in self.rule.rewrite:
+            if len(line.targets) != 1 or not isinstance(line.targets[0], Target):
+                raise Refusal("outputs", "operators of several results are not written", line.span)
+            name = line.targets[0].name
+            source = self._build(line.build)
+            old = self.values.get(name)
+            if isinstance(old, Output):
+                self.plan.outputs.append(old)
+                self.plan.results.append(source)
+            else:
+                self.made[name] = source
+        if not self.plan.outputs:
+            raise Refusal("annotation", "it replaces no value", self.rule.name.span)
+
+    def _build(self, build: Build | BuildArg) -> Source:
+        match build:
+            case BuildRef(name=name):
+                return self._ref(name, build.span)
+            case BuildNumber(value=value):
+                return Number(value)
+            case BuildParam(name=name):
+                return Number(self._param(name, build.span))
+            case BuildNone():
+                return None
+            case BuildCall():
+                return self._build_node(build)
+            case _:
+                raise Refusal("build", "it builds a body, a list of nodes, or spreads a list", build.span)
+
+    def _ref(self, name: str, span: Span) -> Source:
+        if name in self.made:
+            return self.made[name]
+        source = self.values.get(name)
+        if name in self.values and (source is None or isinstance(source, Input)):
+            return source
+        if isinstance(source, Output):
+            raise Refusal("inside", f"what is built reads {name}, which is replaced", span)
+        raise Refusal("computed", f"what is built reads {name}, which is computed", span)
+
+    def _build_node(self, call: BuildCall) -> Output:
+        op = call.op.name if isinstance(call.op, PlainOp) else self.form.chosen.get(call.op.name, "")
+        if isinstance(call.op, PlainOp) and call.op.is_optional:
+            raise Refusal("build", "it builds an operator that may be left out", call.span)
+        form = form_of(op)
+        if form is None:
+            raise Refusal(
+                "operator", f"{op} is no operator of the Graph Engine with a fixed form", call.op.span
+            )
+        inputs = [self._build(arg) for arg in call.args]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        node = PlanNode(form, inputs)
+        mentioned: set[str] = set()
+        for ident, expr in call.attrs:
+            mentioned.add(ident.name)
+            slot = form.const_inputs.get(ident.name)
+            if slot is not None:
+                while len(inputs) <= slot:
+                    inputs.append(None)
+                inputs[slot] = Number(_fixed(expr))
+                continue
+            attr = form.attrs.get(ident.name)
+            if attr is None:
+                raise Refusal("attribute", f"attribute {ident} has no counterpart in {form.type}", ident.span)
+            node.attrs[attr.name] = self._built_attr(expr, attr)
+        for rest in call.rests:
+            self._copy(node, rest.name, rest.span)
+        if not form.n_required <= len(inputs) <= form.n_inputs:
+            raise Refusal("inputs", f"{form.type} does not have {len(inputs)} inputs", call.span)
+        if node.copies is None:
+            for name, attr in form.attrs.items():
+                if name not in mentioned and attr.default is None:
+                    raise Refusal("attribute", f"{form.type} needs {attr.name}", call.span)
+                if name not in mentioned and name != attr.name:
+                    node.attrs[attr.name] = _attr_value(attr.default, attr, call.span)
+        self.plan.built.append(node)
+        return Output(len(self.plan.built) - 1)
+
+    def _built_attr(self, expr: Expr, attr: GeAttr) -> AttrValue:
+        if isinstance(expr, Ref) and expr.name in self.attrs:
+            found = self.attrs[expr.name]
+            if found.kind != attr.kind:
+                raise Refusal(
+                    "attribute", f"{expr.name} is a {found.kind}, and {attr.name} is not", expr.span
+                )
+            return found
+        if isinstance(expr, ParamRef):
+            return _attr_value(self._param(expr.name, expr.span), attr, expr.span)
+        return _attr_value(_fixed(expr), attr, expr.span)
+
+    def _copy(self, node: PlanNode, rest: str, span: Span) -> None:
+        place = self.rests.get(rest)
+        if place is None or node.copies is not None:
+            raise Refusal("attribute", f"**{rest} is not of one matched operator", span)
+        if not set(all_attributes(self.plan.nodes[place].form.type)) <= set(all_attributes(node.form.type)):
+            raise Refusal("attribute", f"{node.form.type} does not have all attributes of **{rest}", span)
+        node.copies = place
+
+    # ------------------------------------------------------------ conditions
+    def read_conditions(self) -> None:
+        """Fill the conditions: attributes and numbers, types, then guards."""
+        for place, node in enumerate(self.plan.nodes):
+            for name, value in node.attrs.items():
+                self._require_attr(place, name, value)
+            for slot, source in enumerate(node.inputs):
+                if isinstance(source, Number) and source.value is not None:
+                    self._require_number(place, slot, source)
+        for name, kind in self.types:
+            self._require_type(name, kind)
+        for old, new in zip(self.plan.outputs, self.plan.results, strict=True):
+            self._require_kept(old, new)
+        writer = self._writer()
+        for guard in self.rule.guards:
+            code = writer.condition(guard.test)
+            self._require(code, guard.reason or f"`{guard.test.span.text}` does not hold")
+
+    def _require_kept(self, old: Source, new: Source) -> None:
+        """A value may take the place of another only with its type, as the engine sees to for rules."""
+        read = next(
+            (
+                Desc(place, slot, False)
+                for place, node in enumerate(self.plan.nodes)
+                for slot, source in enumerate(node.inputs)
+                if source == new
+            ),
+            None,
+        )
+        if isinstance(old, Output) and isinstance(new, Input) and read is not None:
+            one, two = Desc(old.node, 0, True).code, read.code
+            self._require(
+                Code(f"_alike({one[0]}, {two[0]})", f"Alike({one[1]}, {two[1]})", "bool"), "the type changes"
+            )
+
+    def _require(
+        self, code: Code, reason: str, *, is_of_attr: bool = False, is_of_number: bool = False
+    ) -> None:
+        found = Requirement(code.python, code.cpp, reason, is_of_attr, is_of_number)
+        if found not in self.plan.requirements:
+            self.plan.requirements.append(found)
+
+    def _require_attr(self, place: int, name: str, value: AttrValue) -> None:
+        python = f'_same(nodes[{place}].get_attr("{name}"), {python_value(value)})'
+        cpp = f'AttrIs(nodes[{place}], "{name}", {cpp_value(value)})'
+        self._require(Code(python, cpp, "bool"), f"{name} has another value", is_of_attr=True)
+
+    def _require_number(self, place: int, slot: int, source: Number) -> None:
+        reason = "a constant has another value"
+        if isinstance(source.value, tuple):
+            python = f"_numbers(nodes[{place}], {slot}) == {python_value(source.value)}"
+            cpp = f"ConstNumbers(nodes[{place}], {slot}, known) == {cpp_value(source.value)}"
+            self._require(Code(python, cpp, "bool"), reason, is_of_number=True)
+            return
+        found = const_number(Desc(place, slot, False, True))
+        margin = max(abs(source.number), 1e-30) * (source.tolerance or _FEW_ULP)
+        python = f"abs({found.python} - {source.number!r}) <= {margin!r}"
+        cpp = f"std::fabs({found.cpp} - {source.number!r}) <= {margin!r}"
+        self._require(Code(python, cpp, "bool"), reason, is_of_number=source.tolerance is None)
+
+    def _require_type(self, name: str, kind: TypePattern) -> None:
+        if name in self.form.absent:
+            return
+        desc = self.descs.get(name)
+        if desc is None:
+            raise Refusal("type", f"the type of {name} cannot be asked for", kind.span)
+        python, cpp = desc.code
+        if kind.is_const and isinstance(self.values.get(name), Input):
+            place = f"nodes[{desc.node}], {desc.slot}"
+            self._require(Code(f"_is_const({place})", f"IsConst({place})", "bool"), f"{name} is no constant")
+        if kind.format is not None:
+            raise Refusal("format", "it asks for a storage format", kind.format.span)
+        dtype = Code(f"int({python}.data_type)", f"{cpp}.GetDataType()", "dtype")
+        if kind.dtypes is not None:
+            known = sorted((DT[item] for item in kind.dtypes if item in DT), key=lambda item: item[0])
+            numbers = ", ".join(str(number) for number, _ in known)
+            tests = " || ".join(f"{dtype.cpp} == ge::{text}" for _, text in known) or "false"
+            self._require(
+                Code(f"{dtype.python} in ({numbers},)", f"({tests})", "bool"),
+                f"{name} has another element type",
+            )
+        if kind.dtype_name is not None:
+            first = self.codes.setdefault(kind.dtype_name, dtype)
+            if first is not dtype:
+                same = Code(f"{dtype.python} == {first.python}", f"{dtype.cpp} == {first.cpp}", "bool")
+                self._require(same, f"{name} has another element type")
+        if kind.dims is not None:
+            self._require_dims(name, desc, kind)
+
+    def _require_dims(self, name: str, desc: Desc, kind: TypePattern) -> None:
+        dims = kind.dims or ()
+        python, cpp = desc.code
+        rests = [place for place, item in enumerate(dims) if isinstance(item, DimRest | DimSeq)]
+        n_fixed = len(dims) - len(rests)
+        op = ">=" if rests else "=="
+        rank = Code(f"_rank({python}) {op} {n_fixed}", f"Rank({cpp}, known) {op} {n_fixed}", "bool")
+        if not (rests and n_fixed == 0):
+            self._require(rank, f"{name} has another rank")
+        for place, item in enumerate(dims):
+            at = place if not rests or place < rests[0] else place - len(dims)
+            code = dim(desc, at)
+            reason = f"a size of {name} is another"
+            match item:
+                case DimSize(size=size):
+                    self._require(Code(f"{code.python} == {size}", f"{code.cpp} == {size}", "bool"), reason)
+                case DimName(name=bound) if bound != "_":
+                    first = self.codes.setdefault(bound, code)
+                    if first is not code:
+                        same = Code(f"{code.python} == {first.python}", f"{code.cpp} == {first.cpp}", "bool")
+                        self._require(same, reason)
+                case _:
+                    pass
+
+    def is_same(self) -> bool:
+        """Whether what is built says the same as what is matched."""
+        plan = self.plan
+        old = [(node.form.type, node.inputs) for node in plan.nodes]
+        new = [(node.form.type, node.inputs) for node in plan.built]
+        return old == new and plan.outputs == plan.results
+
+
+def _attr_value(value: object, attr: GeAttr, span: Span) -> AttrValue:
+    """An attribute's value of rules as it is there."""
+    match attr.kind, value:
+        case "dtype", DType() if value in DT:
+            return DT[value][0]
+        case "dtype", int():
+            return value
+        case "bool", bool() | int():
+            return bool(value)
+        case "int", int():
+            return int(value)
+        case "float", int() | float():
+            return float(value)
+        case "text", str():
+            return value
+        case "list", bool():
+            pass
+        case "list", int():
+            return (value,)
+        case "list", tuple() | list():
+            items = cast("Sequence[object]", value)
+            if all(isinstance(item, int) for item in items):
+                return tuple(cast("Sequence[int]", items))
+        case _:
+            pass
+    raise Refusal("attribute", f"{attr.name} cannot be {value}", span)
+
+
+def _without_cast(expr: Expr) -> Expr:
+    """A number beside tensors takes their type, so that a cast of it to that type says nothing more."""
+    match expr:
+        case CallExpr(callee=Ref(name="cast"), args=(inner, Attribute(name=name))) if name.name == "dtype":
+            return inner
+        case _:
+            return expr
+
+
+def _fixed(expr: Expr) -> int | float | tuple[int, ...]:
+    match expr:
+        case Literal(value=int() | float() as value):
+            return value
+        case Negate(operand=Literal(value=int() | float() as value)):
+            return -value
+        case ListExpr(items=items):
+            found = [_fixed(item) for item in items]
+            if all(isinstance(item, int) for item in found):
+                return cast("tuple[int, ...]", tuple(found))
+        case _:
+            pass
+    raise Refusal("computed", f"`{expr.span.text}` is computed", expr.span)
+
+
+def _names_read(lines: Sequence[BuildLine]) -> list[str]:
+    """The names of matched values that a replacement reads."""
+    found: list[str] = []
+    pending: list[object] = [line.build for line in lines]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, BuildRef):
+            found.append(item.name)
+        elif isinstance(item, BuildCall):
+            pending += item.args
+    return found
