@@ -28,6 +28,7 @@ from gerules.pipeline import (
     stage_names,
 )
 from gerules.pipeline.api import book_of
+from gerules.pipeline.cache import cache_settings, compile_cached
 from gerules.pipeline.toolchain import HOST
 
 _MOST_CHANGES: Final = 2
@@ -81,7 +82,8 @@ class GraphRunner:
         self._report.n_runs += 1
         around = self._options.hooks.around
         if around is not None:
-            return around(self._graph, args)
+            self._report.state, self._report.reason = "eager", "the configuration asks for it"
+            return around(self._graph, args, self._report.number)
         self._check_gears(args)
         if not self._is_eager:
             with self._lock:
@@ -159,7 +161,7 @@ class GraphRunner:
         )
         wanted = self._options.compile
         here = wanted if wanted.device == HOST else CompileOptions()
-        model = CompiledModel(compile_graph(found.graph, self._book, here))
+        model = self._compiled(found, here)
         names = input_names(found.graph)
         entry = Entry(
             model,
@@ -176,9 +178,16 @@ class GraphRunner:
             self._options.hooks.on_compiled(model, self._report.number)
         return entry
 
-    def _compile_for_device(self, found: Converted, args: list[Any]) -> None:
+    def _compiled(self, found: Converted, options: CompileOptions) -> CompiledModel:
         assert self._book is not None
-        compiled = CompiledModel(compile_graph(found.graph, self._book, self._options.compile))
+        cache = self._options.cache
+        if cache is False:
+            return CompiledModel(compile_graph(found.graph, self._book, options))
+        settings = cache_settings(None if cache is True else cache)
+        return compile_cached(found.graph, self._book, options, settings)
+
+    def _compile_for_device(self, found: Converted, args: list[Any]) -> None:
+        compiled = self._compiled(found, self._options.compile)
         self._report.device_models[self._shapes_of(found.inputs, args)] = compiled
 
     def _parameters(self, args: list[Any]) -> tuple[Parameter, ...]:
@@ -197,7 +206,8 @@ class GraphRunner:
     def _run(self, entry: Entry, args: list[Any]) -> list[Any]:
         torch = self._torch
         feeds = {name: as_array(torch, args[at]) for at, name in entry.inputs}
-        given = entry.model.run(feeds)
+        run = self._options.hooks.run_model
+        given = entry.model.run(feeds) if run is None else run(entry.model, feeds, self._report.number)
         results = [as_tensor(torch, given[name]) for name in entry.names]
         found: list[Any] = []
         for item, strides in zip(entry.outputs, self._strides, strict=True):

@@ -9,7 +9,7 @@ from gerules.errors import table
 from gerules.pipeline import PipelineError
 
 MARK: Final = "_dim_gears"
-"""Attribute of a tensor that has gears."""
+"""Attribute of a tensor that has gears: sizes by dimension."""
 
 Gears = dict[int, dict[int, tuple[int, ...]]]
 """Sizes by dimension by number of the argument."""
@@ -40,7 +40,7 @@ def check_gears(gears: Gears, args: Sequence[Any], *, is_zipped: bool) -> None:
         for dim, sizes in dims.items():
             size = int(args[at].shape[dim])
             if size not in sizes:
-                raise PipelineError(table.NO_SUCH_GEAR, dim=dim, argument=at, size=size, gears=list(sizes))
+                raise PipelineError(table.UNDECLARED_GEAR, dim=dim, argument=at, size=size, gears=list(sizes))
             places.append((size, sizes))
     if not is_zipped or not places:
         return
@@ -48,5 +48,9 @@ def check_gears(gears: Gears, args: Sequence[Any], *, is_zipped: bool) -> None:
     if not any(all(sizes[step] == size for size, sizes in places) for step in range(n_gears)):
         together = [list(gear) for gear in zip(*(sizes for _, sizes in places), strict=False)]
         raise PipelineError(
-            table.NO_SUCH_GEAR, dim="all", argument="all", size=[size for size, _ in places], gears=together
+            table.UNDECLARED_GEAR,
+            dim="all",
+            argument="all",
+            size=[size for size, _ in places],
+            gears=together,
         )

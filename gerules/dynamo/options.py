@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Protocol, cast, runtime_checkable
 
 from gerules.dsl.book import suggest
 from gerules.errors import Faults, table
-from gerules.pipeline import CompileOptions, PipelineError, read_fusion_switch
+from gerules.pipeline import CompiledModel, CompileOptions, PipelineError, read_fusion_switch
 from gerules.pipeline.api import Rules
 from gerules.pipeline.toolchain import HOST
 
@@ -27,7 +27,8 @@ class Hooks:
         passes: Applied to the graph of aten operators before it is compiled, in order.
         on_graph: Told each graph after these, with its number.
         on_compiled: Told each compiled model, with the number of its graph.
-        around: Runs a graph with its arguments in the place of the compiled model, when it is not None.
+        around: Runs a graph (its module, its arguments, its number) in the place of a compiled model.
+        run_model: Runs a compiled model with its feeds, with the number of its graph; None is `model.run`.
         translations: What makes ONNX of an operator, by `torch._ops.OpOverload`; before those of torch.
         zips_gears: Whether the gears of several dimensions go together one by one; else all combinations do.
     """
@@ -35,7 +36,8 @@ class Hooks:
     passes: tuple[FxPass, ...] = ()
     on_graph: Callable[[Any, int], object] | None = None
     on_compiled: Callable[[Any, int], object] | None = None
-    around: Callable[[Any, Sequence[Any]], Sequence[Any]] | None = None
+    around: Callable[[Any, Sequence[Any], int], Sequence[Any]] | None = None
+    run_model: Callable[[CompiledModel, Mapping[str, Any], int], Mapping[str, Any]] | None = None
     translations: Callable[[], Mapping[Any, Callable[..., Any]]] | None = None
     zips_gears: bool = True
 
@@ -51,6 +53,7 @@ class BackendOptions:
         cache_size: Most compiled models that one graph keeps, one for each set of shapes.
         freeze: Whether parameters are constants. They are compiled anew when torch counts a change.
         verify_rtol: Largest relative error against torch on the first run of each model; None checks none.
+        cache: Whether equal compiles of earlier processes are taken, as `gerules.compile` takes it.
         hooks: What another face does on the way.
     """
 
@@ -60,6 +63,7 @@ class BackendOptions:
     cache_size: int = 16
     freeze: bool = True
     verify_rtol: float | None = None
+    cache: bool | str | Path = False
     hooks: Hooks = Hooks()
 
 
@@ -76,7 +80,7 @@ _COMPILE: Final = (
     "device", "precision", "profile", "enable", "disable", "params", "pipeline", "keep_dtype", "folds",
     "n_streams", "memory_limit_bytes",
 )  # fmt: skip
-_OWN: Final = ("rules", "fusion_switch_file", "fallback", "cache_size", "freeze", "verify_rtol")
+_OWN: Final = ("rules", "fusion_switch_file", "fallback", "cache_size", "freeze", "verify_rtol", "cache")
 OPTION_NAMES: Final = (*_COMPILE, *_OWN)
 """What a dictionary of options may hold."""
 
@@ -88,7 +92,6 @@ _ELSEWHERE: Final = {
     "observe": "gerules.dynamo.reports() tells of each graph",
     "example_inputs": "torch gives the inputs",
     "dynamic_shapes": "torch.compile(dynamic=...) says which sizes stay open",
-    "cache": "each graph keeps its compiled models, cache_size of them",
     "mode": "it names presets of another backend",
 }
 
@@ -108,6 +111,7 @@ _KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "cache_size": ((int,), "a whole number from 1"),
     "verify_rtol": ((int, float, type(None)), "a number"),
     "fusion_switch_file": ((str, Path), "a path"),
+    "cache": ((bool, str, Path), "True, False or a folder"),
 }
 
 

@@ -380,10 +380,42 @@ VERIFY_FAILED: Final = ErrorCode(
     "The first run of each compiled model was compared with torch, as verify_rtol asks for.",
     "raise verify_rtol for a lower precision; gerules bisect finds the rule where it is no rounding",
 )
-NO_SUCH_GEAR: Final = ErrorCode(
-    "E10094", "no-such-gear", "dimension {dim} of argument {argument} is {size}, which is none of its gears {gears}",
+UNDECLARED_GEAR: Final = ErrorCode(
+    "E10094", "gear-not-declared", "dimension {dim} of argument {argument} is {size}, which is none of its gears {gears}",
     "A tensor with gears has these sizes and no others.",
     "give an input of one of these sizes, or declare more gears",
+)
+
+# E10110-E10119: TorchAir's face
+UNKNOWN_CONFIG_FIELD: Final = ErrorCode(
+    "E10110", "unknown-config-field", "there is no {path}",
+    "A CompilerConfig has TorchAir's fields; a name that is none of them would be set in vain.",
+    "use one of {known}",
+)
+BAD_CONFIG_VALUE: Final = ErrorCode(
+    "E10111", "bad-config-value", "{path} cannot be {value}",
+    "Each field of a CompilerConfig takes certain values, or values of one kind.",
+    "allowed: {allowed}",
+)
+CONFIG_NOT_OFFERED: Final = ErrorCode(
+    "E10112", "config-not-offered", "{path} cannot be {value} here: {reason}",
+    "TorchAir has this for a device, or for several processes; a value that would change nothing is not taken.",
+    "leave it at {default}",
+)
+CONFIG_CONTRADICTS: Final = ErrorCode(
+    "E10113", "config-contradicts", "{fields} say different things",
+    "Two fields of a CompilerConfig decide the same.",
+    "set one of them",
+)
+NOT_CONVERTING: Final = ErrorCode(
+    "E10114", "not-converting", "{op} can be made inside of a converter only",
+    "Functions of torchair.ge make operators of the graph that is being converted, and there is none.",
+    "call it in a function under register_fx_node_ge_converter",
+)
+BAD_DIM_GEARS: Final = ErrorCode(
+    "E10115", "bad-dim-gears", "dimension {dim} cannot have the gears {sizes}: {reason}",
+    "Gears are 2 to 100 different sizes from 2 for a dimension, with at most 100 combinations.",
+    "declare gears within these bounds, once for each input",
 )
 
 # E21001-E21029: fusion switch files

@@ -19,7 +19,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 SCHEMAS = Schemas()
 
-WITH_TORCH = {"torch.md", "migrating.md"}
+WITH_TORCH = {"torch.md"}
 """Pages whose examples need the extra for torch: tests/models runs them."""
 
 _FENCE = re.compile(r"^```(.*)$")
