@@ -157,7 +157,8 @@ class GraphRunner:
             args,
             {item.at for item in parameters},
             {} if make is None else make(),
-            f"graph{self._report.number}",
+            # The same in every process, for the compile cache; reports have the number.
+            "graph",
         )
         wanted = self._options.compile
         here = wanted if wanted.device == HOST else CompileOptions()
