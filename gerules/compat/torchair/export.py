@@ -7,12 +7,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-import gerules
 from gerules.compat.torchair.config import CompilerConfig
 from gerules.compat.torchair.dumps import as_pbtxt
 from gerules.compat.torchair.error import ConfigError
 from gerules.errors import table
-from gerules.pipeline import CompiledModel, compile_graph
+from gerules.ir import Graph
+from gerules.pipeline import CompiledModel, compile_graph, load, save
 from gerules.pipeline.api import book_of
 from gerules.text.files import write_files
 
@@ -41,7 +41,7 @@ def dynamo_export(
         GerulesError: what reading or compiling the module raises.
     """
     torch_auto = _auto_dims(args, kwargs) if dynamic else None
-    graph = gerules.load(model, example_inputs=_inputs(args, kwargs), dynamic_shapes=torch_auto)
+    graph = load(model, example_inputs=_inputs(args, kwargs), dynamic_shapes=torch_auto)
     _write(graph, Path(export_path), export_name, config)
 
 
@@ -62,7 +62,7 @@ def export(
     """
     given = cast("Sequence[Any]", inputs) if isinstance(inputs, tuple | list) else (inputs,)
     dims = tuple({0: "batch"} for _ in given) if dynamic_batch else None
-    graph = gerules.load(model, example_inputs=tuple(given), dynamic_shapes=dims)
+    graph = load(model, example_inputs=tuple(given), dynamic_shapes=dims)
     path = Path(output_path)
     _write(graph, path.parent, path.stem, config)
 
@@ -85,7 +85,7 @@ def _auto_dims(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return {name: open_all(item) for name, item in kwargs.items()} or tuple(open_all(item) for item in args)
 
 
-def _write(graph: gerules.Graph, folder: Path, name: str, config: CompilerConfig | None) -> None:
+def _write(graph: Graph, folder: Path, name: str, config: CompilerConfig | None) -> None:
     for part in (folder, *folder.parents):
         if part.is_symlink():
             raise ConfigError(
@@ -96,6 +96,6 @@ def _write(graph: gerules.Graph, folder: Path, name: str, config: CompilerConfig
     compiled = CompiledModel(compile_graph(graph, book_of(options.rules), options.compile))
     folder.mkdir(parents=True, exist_ok=True)
     compiled.save(folder / f"{name}.om")
-    gerules.save(graph, folder / f"{name}.onnx")
+    save(graph, folder / f"{name}.onnx")
     text = as_pbtxt(graph).encode("utf-8", "backslashreplace")
     write_files([(folder / "dynamo.pbtxt", lambda file: file.write(text))])
