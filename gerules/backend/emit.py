@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gerules.backend.emit_graph import GraphWriter, Placement, Written, om_type
@@ -13,6 +14,7 @@ from gerules.backend.lower import Lowering
 from gerules.backend.om import (
     OmAttr,
     OmError,
+    OmInterface,
     OmKernel,
     OmModel,
     OmTask,
@@ -27,6 +29,7 @@ from gerules.backend.ports import output_names
 from gerules.errors import Faults
 from gerules.ir import Graph, Node, TensorType
 from gerules.ops import Schemas
+from gerules.passes.bind import Ranges
 
 FORM: Final = 1
 """Version of the private attributes; a reader refuses others."""
@@ -47,6 +50,7 @@ def emit(
     definitions: Sequence[str] = (),
     schemas: Schemas | None = None,
     attrs: Mapping[str, OmAttr] | None = None,
+    ranges: Mapping[str, Ranges] | None = None,
 ) -> OmModel:
     """Return the offline model of a graph.
 
@@ -58,6 +62,7 @@ def emit(
         definitions: Rule texts with the definitions of the graph's operators (`definition_texts`).
         schemas: Names the inputs and outputs of operators.
         attrs: More attributes of the model.
+        ranges: By input, between which sizes a caller may choose.
 
     Raises:
         OmError: E80020 and E80021 for what an `.om` file cannot hold, all at once.
@@ -78,13 +83,30 @@ def emit(
         tuple(writer.graphs),
         {**found, **(attrs or {})},
         writer.tensors.weights.build(),
-        derive_interface(root.graph, output_names(graph)),
+        _with_ranges(derive_interface(root.graph, output_names(graph)), ranges or {}),
         OmTasks(tuple(tasks_of(graph, plans, root, weights_address)), BASE_ADDRESS, weights_address),
         memory_size_bytes=plans.memory.peak_bytes,
         n_streams=max(1, plans.schedule.n_streams),
         n_events=len(plans.schedule.events),
         is_dynamic=is_dynamic(graph),
     )
+
+
+def _with_ranges(plain: OmInterface, ranges: Mapping[str, Ranges]) -> OmInterface:
+    """The interface with the sizes that inputs may have: those of the model where it fixes them."""
+    inputs = [
+        port
+        if (given := ranges.get(port.name)) is None or len(given) != len(port.shape)
+        else replace(
+            port,
+            ranges=tuple(
+                (size, size) if size >= 0 else ends or (0, -1)
+                for size, ends in zip(port.shape, given, strict=True)
+            ),
+        )
+        for port in plain.inputs
+    ]
+    return replace(plain, inputs=tuple(inputs))
 
 
 def model_attrs(graph: Graph, definitions: Sequence[str], device: str, peak_bytes: int) -> dict[str, OmAttr]:

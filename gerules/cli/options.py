@@ -46,7 +46,7 @@ ShapesOption = Annotated[
     list[str] | None,
     typer.Option(
         "--input-shape", "--input_shape", metavar="NAME=1,3,224,224",
-        help="The shape of an input, -1 for an open size; may be repeated.",
+        help="The shape of an input, -1 or 1~8 for open sizes; may be repeated.",
         rich_help_panel=_TARGET,
     ),
 ]  # fmt: skip

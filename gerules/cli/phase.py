@@ -34,7 +34,9 @@ def phase_command(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="OUT.graph",
+            "--output",
+            "-o",
+            metavar="OUT.graph",
             help="Write a file, large constants beside it in a .bin; or OUT.onnx, for any ONNX runtime.",
         ),
     ] = None,
@@ -82,7 +84,8 @@ def phase_command(
     )
     names = phase_names(tools.book, name)
     graph = bind_shapes(graph, read_shapes(input_shape))
-    graph, done = run_phases(tools, infer_graph(graph, tools.schemas, extra=tools.extra), names)
+    graph = infer_graph(graph, tools.schemas, extra=tools.extra, names_sizes=True)
+    graph, done = run_phases(tools, graph, names)
     if output is not None:
         if output.suffix.lower() == ".onnx":
             save(graph, output, rules=tools.book)

@@ -18,11 +18,18 @@ _TERM: Final = re.compile(r"\s*([+-]?)\s*([^+-]+)")
 _NO_SIZE: Final = ("-1", "?")
 """How a text leaves a dimension as it is."""
 
+_RANGE: Final = re.compile(r"\s*([0-9]{1,18})\s*~\s*([0-9]{1,18}|-1)\s*", re.ASCII)
+"""A dimension that stays open between two sizes; -1 is no upper end. Source: ATC's `--input_shape`."""
+
+Ranges = tuple[tuple[int, int] | None, ...]
+"""For each dimension of an input the least and the largest size (-1: no end); None where none is given."""
+
 
 def parse_shapes(text: str) -> dict[str, Shape]:
     """Read `data=1,3,224,224;mask=1,128`; `data:1,3,224,224` is understood too.
 
-    A size of -1 or `?` leaves the dimension as the model has it; an empty shape is a scalar's.
+    A size of -1 or `?` leaves the dimension as the model has it, and so does a range such as `1~16`, which
+    stays as it is written; an empty shape is a scalar's.
 
     Raises:
         PassError: E10040 for each part that is no shape, E10044 for sizes out of range, all together.
@@ -44,6 +51,8 @@ def parse_shapes(text: str) -> dict[str, Shape]:
                 dims.append(UNKNOWN_DIM)
             elif re.fullmatch(r"[0-9]{1,18}", size):
                 dims.append(int(size))
+            elif (ends := _RANGE.fullmatch(size)) is not None and _is_range(int(ends[1]), int(ends[2])):
+                dims.append(f"{int(ends[1])}~{int(ends[2])}")
             else:
                 faults.add(table.BAD_SHAPE_TEXT, text=part, reason=f"{size or 'nothing'} is no size")
         found[name] = tuple(dims)
@@ -51,6 +60,25 @@ def parse_shapes(text: str) -> dict[str, Shape]:
         _check_sizes(name, shape, faults)
     faults.raise_if_any(PassError)
     return found
+
+
+def ranges_of(shapes: Mapping[str, Sequence[Dim]] | None) -> dict[str, Ranges]:
+    """Return the ranges that shapes give, by input; inputs without any are not there.
+
+    >>> ranges_of({"x": ("1~16", 3, "2~-1"), "y": (4,)})
+    {'x': ((1, 16), None, (2, -1))}
+    """
+    found = {name: tuple(map(_range, shape)) for name, shape in (shapes or {}).items()}
+    return {name: ranges for name, ranges in found.items() if any(ranges)}
+
+
+def _range(size: object) -> tuple[int, int] | None:
+    ends = _RANGE.fullmatch(size) if isinstance(size, str) else None
+    return None if ends is None else (int(ends[1]), int(ends[2]))
+
+
+def _is_range(low: int, high: int) -> bool:
+    return 0 < low <= LARGEST_DIM and (high == -1 or low <= high <= LARGEST_DIM)
 
 
 def bind_shapes(
@@ -62,7 +90,7 @@ def bind_shapes(
 
     Args:
         graph: Any graph; it is not changed.
-        shapes: Shape by input name; `?` leaves a dimension as it is.
+        shapes: Shape by input name; `?` and a range leave a dimension as it is.
         dims: Size by the name of a symbolic dimension.
 
     Returns:
@@ -133,7 +161,11 @@ def _read_sizes(name: str, shape: Sequence[object], faults: Faults) -> Shape | N
     found: list[Dim] = []
     for size in shape:
         if isinstance(size, str):
-            found.append(size or UNKNOWN_DIM)
+            ends = _range(size)
+            if ends is not None and not _is_range(*ends):
+                faults.add(table.DIM_OUT_OF_RANGE_GIVEN, name=name, given=size)
+                return None
+            found.append(UNKNOWN_DIM if ends is not None else size or UNKNOWN_DIM)
         elif size is None or size == -1:
             found.append(UNKNOWN_DIM)
         elif isinstance(size, SupportsIndex) and not isinstance(size, bool):

@@ -9,7 +9,7 @@ from typing import Final
 
 from gerules.errors import Faults, table
 from gerules.ir import UNKNOWN_DIM, Dim, DType, Graph, TensorType
-from gerules.passes.bind import bind_shapes
+from gerules.passes.bind import bind_shapes, ranges_of
 from gerules.passes.errors import PassError
 from gerules.passes.gears import OPEN, Gear, GearKind, Gears, Shapes
 
@@ -77,6 +77,11 @@ def read_gears(
         return None
     if len(given) > 1:
         faults.add(table.GEARS_EXCLUDE, options=" and ".join(OPTIONS[kind] for kind in given))
+    for name in ranges_of(shapes):
+        options_text = (
+            f"{' and '.join(OPTIONS[kind] for kind in given)} and the range of {name} in input_shape"
+        )
+        faults.add(table.GEARS_EXCLUDE, options=options_text)
     rows = {kind: _read_rows(kind, text, faults) for kind, text in given.items()}
     found = _open_inputs(graph, shapes, dims, faults)
     for kind in given:

@@ -31,6 +31,7 @@ from gerules.engine.witness import Witness
 from gerules.errors import table
 from gerules.ir import Attr, Graph, Node
 from gerules.ir.collector import paused_collector
+from gerules.passes.bind import ranges_of
 from gerules.passes.dynamic_parts import find_causes
 from gerules.passes.formats import choose_formats
 from gerules.passes.partition import partition_graph
@@ -262,7 +263,7 @@ def _streams(device: Device, n_streams: int | None) -> StreamOptions:
     return StreamOptions(rules=rules, max_streams=int(device.number("max_streams")))
 
 
-def _emit(state: Compilation, _: CompileOptions) -> tuple[Graph, dict[str, object]]:
+def _emit(state: Compilation, options: CompileOptions) -> tuple[Graph, dict[str, object]]:
     if state.plans is None or state.partition is None:
         raise AssertionError("emission comes after partition and plans")
     attrs: dict[str, OmAttr] = {
@@ -280,6 +281,7 @@ def _emit(state: Compilation, _: CompileOptions) -> tuple[Graph, dict[str, objec
             definitions=definition_texts(state.tools.book, state.graph),
             schemas=state.tools.schemas,
             attrs=attrs,
+            ranges=ranges_of(options.input_shapes),
         )
     return state.graph, {"weight_bytes": state.om.weights.size_bytes}
 

@@ -150,7 +150,7 @@ def find(
     rule = _read_pattern(pattern, [where] if isinstance(where, str) else where, book)
     read = bind_shapes(graph_of(model, book), input_shapes, dims)
     tools = make_toolchain(book, read.opsets, device=device)
-    graph = infer_graph(read, tools.schemas, extra=tools.extra)
+    graph = infer_graph(read, tools.schemas, extra=tools.extra, names_sizes=True)
     recorder = Recorder(None) if near else None
     done = search(
         graph,

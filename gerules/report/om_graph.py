@@ -140,7 +140,9 @@ def _facts(model: OmModel) -> Iterator[str]:
     for what, ports in (("input", model.inputs), ("output", model.outputs)):
         for port in ports:
             desc = OmTensor(port.dtype, port.shape, port.layout)
-            yield f"{what} {port.name}: {desc}, {port.size_bytes} bytes"
+            ends = [f"{low}~{high}" if high != low else str(low) for low, high in port.ranges]
+            between = f", sizes {', '.join(ends)}" if ends else ""
+            yield f"{what} {port.name}: {desc}, {port.size_bytes} bytes{between}"
     yield from _gear_facts(model)
     if model.is_dynamic:
         yield f"shapes are dynamic; {len(model.submodels)} parts of known shape"

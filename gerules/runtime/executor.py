@@ -19,7 +19,7 @@ from gerules.ir.collector import paused_collector
 from gerules.passes.gears import Gears
 from gerules.runtime.definitions import read_definitions
 from gerules.runtime.feeds import Item, Port, check_feeds
-from gerules.runtime.gears import no_gear, one_shape, read_gears, split_tasks
+from gerules.runtime.gears import check_ranges, no_gear, one_shape, read_gears, split_tasks
 from gerules.runtime.interpreter import Interpreter, find_unknown
 from gerules.runtime.kernels import Array, RunError
 from gerules.runtime.program import OpTime, Program, Watch
@@ -81,6 +81,7 @@ class Executor:
         ]
         self._interfaces = [_interface(branch.graph, model, self._gears) for branch in branches]
         self._interface = _open(self._interfaces, self._gears)
+        self._ranges = {port.name: port.ranges for port in model.inputs if port.ranges}
         self._lock = threading.Lock()
 
     @property
@@ -171,7 +172,9 @@ class Executor:
         inputs = self._interface.inputs
         gears = self._gears
         if gears is None:
-            return check_feeds(inputs, feeds, other_shape=self._other_shape), 0
+            found = check_feeds(inputs, feeds, other_shape=self._other_shape)
+            check_ranges(self._ranges, inputs, found)
+            return found, 0
         given = check_feeds(inputs, feeds)
         shapes = [item.shape if isinstance(item, np.ndarray) else None for item in given]
         found = gears.find(shapes)

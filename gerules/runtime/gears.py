@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from gerules.backend.emit_gears import CASE, DYNAMIC, OPEN_TYPE, SHAPE_DATA, TABLE
 from gerules.backend.exact import read_type
 from gerules.backend.om import OmError, OmList, OmModel, OmOp, OmTask, constant_array, read_int, read_text
@@ -11,6 +13,7 @@ from gerules.errors import GerulesError, table
 from gerules.ir import Graph, TensorType
 from gerules.passes.gear_options import MOST, OPTIONS
 from gerules.passes.gears import OPEN, Gear, GearKind, Gears, Shapes
+from gerules.runtime.feeds import Item, Port
 from gerules.runtime.kernels import RunError
 from gerules.runtime.rebuild import PlacedGraph
 
@@ -165,6 +168,49 @@ def one_shape(given: Mapping[str, Sequence[int]], compiled: Mapping[str, Sequenc
         remedy=f"give that shape; for more shapes compile gears: --input-shape \"{opened}\" {option}, "
         "or leave the dimension open to run any size",
     )  # fmt: skip
+
+
+def check_ranges(
+    ranges: Mapping[str, Sequence[tuple[int, int]]], ports: Sequence[Port], given: Sequence[Item]
+) -> None:
+    """Refuse inputs whose sizes are outside of the ranges that a model was compiled for.
+
+    Raises:
+        RunError: E20008 with all of them.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for port, item in zip(ports, given, strict=True):
+        known = ranges.get(port.name)
+        if known is None or not isinstance(item, np.ndarray) or len(known) != item.ndim:
+            continue
+        if any(size < low or size > high >= 0 for size, (low, high) in zip(item.shape, known, strict=True)):
+            shapes[port.name] = item.shape
+    if not shapes:
+        return
+    compiled = ", ".join(f"{name}[{', '.join(map(_range_text, ranges[name]))}]" for name in shapes)
+    wider = ";".join(
+        f"{name}:{','.join(map(_range_text, _widened(ranges[name], shape)))}"
+        for name, shape in shapes.items()
+    )
+    raise RunError(
+        table.SHAPE_NOT_COMPILED, found=_shapes_text(shapes), compiled=f"the range {compiled}",
+        remedy=f'give sizes inside of it, or set the range: --input-shape "{wider}"',
+    )  # fmt: skip
+
+
+def _widened(ranges: Sequence[tuple[int, int]], shape: Sequence[int]) -> list[tuple[int, int]]:
+    """Ranges with the sizes of a shape in them."""
+    return [
+        (min(low, size), high if high < 0 else max(high, size))
+        for (low, high), size in zip(ranges, shape, strict=True)
+    ]
+
+
+def _range_text(ends: tuple[int, int]) -> str:
+    low, high = ends
+    if high < 0:
+        return f"{low}~-1" if low else "-1"
+    return str(low) if low == high else f"{low}~{high}"
 
 
 def _opened(given: Sequence[int], compiled: Sequence[int]) -> str:

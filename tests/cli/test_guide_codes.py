@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench import zoo
-from tests.cli.conftest import Run
+from tests.cli.conftest import STEM, Run
 
 
 def write(
@@ -112,3 +112,25 @@ def test_a_shape_that_the_model_was_not_compiled_for(run: Run, tmp_path: Path) -
     ):
         assert run("compile", model, "-o", om, *options).exit_code == 0
         assert run("run", om, *feed, "--check", model).exit_code == 0
+
+
+def test_a_size_outside_of_the_range(run: Run, tmp_path: Path) -> None:
+    model = tmp_path / "stem.graph"
+    model.write_text(STEM)
+    om = tmp_path / "stem.om"
+    assert run("compile", model, "-o", om, "--input-shape", "x:2~4,3,8,8").exit_code == 0
+    assert "sizes 2~4, 3, 8, 8" in run("show", om).stdout
+    assert run("run", om, "--random", "--dim", "N=3", "--check", model).exit_code == 0
+    for size, wider in ((1, "1~4"), (9, "2~9")):
+        result = run("run", om, "--random", "--dim", f"N={size}")
+        assert result.exit_code == 1
+        assert f"error[E20008]: the model was not compiled for x[{size}, 3, 8, 8]" in result.stderr
+        assert "it was for the range x[2~4, 3, 8, 8]" in result.stderr
+        assert f'set the range: --input-shape "x:{wider},3,8,8"' in result.stderr
+        # What it says helps.
+        assert (
+            run("compile", model, "-o", tmp_path / "w.om", "--input-shape", f"x:{wider},3,8,8").exit_code == 0
+        )
+        assert run("run", tmp_path / "w.om", "--random", "--dim", f"N={size}").exit_code == 0
+    result = run("compile", model, "-o", om, "--input-shape", "x:2~4,3,8,8", "--dynamic-batch-size", "2,4")
+    assert result.exit_code == 1 and "error[E10070]" in result.stderr and "the range of x" in result.stderr

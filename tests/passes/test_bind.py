@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gerules.ir import TensorType, parse_graph
-from gerules.passes.bind import bind_shapes, parse_shapes
+from gerules.passes.bind import bind_shapes, parse_shapes, ranges_of
 from gerules.passes.errors import PassError
 from gerules.passes.prepare import prepare
 from tests.passes.running import SCHEMAS, evaluate
@@ -132,3 +132,21 @@ def test_other_things_are_no_sizes(size: object) -> None:
         with pytest.raises(PassError) as caught:
             bind_shapes(GRAPH, **sizes)  # type: ignore[arg-type]
         assert caught.value.code == "E10044"
+
+
+def test_ranges_leave_sizes_open() -> None:
+    shapes = parse_shapes("x:1~16,3,2 ~ 8,4~-1;mask:2,?")
+    assert shapes == {"x": ("1~16", 3, "2~8", "4~-1"), "mask": (2, "?")}
+    assert ranges_of(shapes) == {"x": ((1, 16), None, (2, 8), (4, -1))}
+    assert shapes_of(bind_shapes(GRAPH, {"x": ("1~16", 3, 8, "?")}), "x") == [("N", 3, 8, "W")]
+
+
+@pytest.mark.parametrize("size", ["4~2", "0~3", "~3", "1~", "1~2~3", "a~b", "-1~2", "1~-2"])
+def test_what_is_no_range(size: str) -> None:
+    with pytest.raises(PassError, match="E10040"):
+        parse_shapes(f"x:{size},3")
+
+
+def test_a_range_given_from_python_is_checked_too() -> None:
+    with pytest.raises(PassError, match="E10044"):
+        bind_shapes(GRAPH, {"x": ("4~2", 3, 8, 8)})

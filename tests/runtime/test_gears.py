@@ -61,9 +61,10 @@ def test_each_gear_equals_onnxruntime(
         assert_equal(text, executor, feeds[at], rtol, threads=True)
 
 
-def test_gears_share_weights_and_arena() -> None:
-    model = compiled(CONVNET, **BATCH)
-    alone = [compiled(CONVNET, input_shapes=f"x:{size},3,8,8") for size in (1, 2, 5)]
+@pytest.mark.parametrize("target", [("host", "fp32"), ("ascend910b", "fp16")])
+def test_gears_share_weights_and_arena(target: tuple[str, str]) -> None:
+    model = compiled(CONVNET, *target, **BATCH)
+    alone = [compiled(CONVNET, *target, input_shapes=f"x:{size},3,8,8") for size in (1, 2, 5)]
     peaks = [one.om.memory_size_bytes for one in alone]
     assert model.om.memory_size_bytes == max(peaks)
     assert [one.peak_bytes for one in model.summary().gears] == peaks
@@ -150,3 +151,33 @@ def test_faults_of_gears_are_told_once_with_the_gears() -> None:
         compiled(CONVNET, memory_limit_bytes=4096, **BATCH)
     faults = [(item.code.code, item.notes[-1]) for item in caught.value.diagnostics]
     assert faults == [("E60003", "in the gear 2"), ("E60003", "in the gear 5")]
+
+
+WIDE = """
+graph wide:
+    opset 17
+    input x: f32[N, 8, 8, 8]
+    W: const f32[8, 8, 3, 3] = random(1)
+    V: const f32[8, 8, 3, 3] = random(2)
+    U: const f32[8, 8, 3, 3] = random(3)
+    a = Conv(x, W, pads=[1, 1, 1, 1])
+    b = Conv(x, V, pads=[1, 1, 1, 1])
+    c = Conv(x, U, pads=[1, 1, 1, 1])
+    d = Mul(a, b)
+    e = Concat(d, c, axis=1)
+    y = Sigmoid(e)
+    return y
+"""
+
+
+def test_gears_on_several_streams_share_streams_and_events() -> None:
+    options = {"input_shapes": "x:-1,8,8,8", "dynamic_batch_size": "1,3", "compile_hybrid_mode": True}
+    model = compiled(WIDE, "ascend910b", "fp32", n_streams=3, **options)
+    events = [len(branch.plans.schedule.events) for branch in model.compilation.branches if branch.plans]
+    assert model.om.n_streams == 3 and model.om.n_events == max(events) > 0
+    executor = Executor(reload(model))
+    for batch in (1, 3, 2):
+        feeds = {"x": RNG.standard_normal((batch, 8, 8, 8)).astype(np.float32)}
+        assert_equal(WIDE, executor, feeds, 1e-5)
+        got, want = executor.run(feeds, threads=True), ort(WIDE, feeds)
+        np.testing.assert_allclose(got["y"], want["y"], rtol=1e-5)
