@@ -17,6 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from gerules.compat.torchair.fields import FIELDS
 from gerules.dsl import RuleBook, load_rules, rules_folder
 from gerules.dsl.declarations import Phase
 from gerules.dsl.functions import documented
@@ -194,11 +195,26 @@ def mindir_operators() -> str:
     return "\n".join([*lines, *(f"| {kind} | {', '.join(sorted(found))} |" for kind, found in kinds.items())])
 
 
+def torchair_fields() -> str:
+    """Every field of TorchAir's CompilerConfig: what it does, or why no other value is taken."""
+    lines = ["| field | values | what it does |", "|---|---|---|"]
+    for field in FIELDS:
+        kinds = {"flag": "True, False", "number": "a whole number", "decimal": "a number", "names": "names"}
+        if isinstance(field.allowed, tuple):
+            values = ", ".join(f"`{value}`" for value in field.allowed)
+        else:
+            values = kinds.get(field.allowed, f"a {field.allowed}")
+        words = field.effect or f"`{field.default}` alone: {field.refused}"
+        lines.append(f"| `{field.path}` | {values} | {_cell(words)} |")
+    return "\n".join(lines)
+
+
 TABLES: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "language.md": {"functions": function_table},
     "rules.md": {"catalogue": rule_catalogue},
     "operators.md": {"catalogue": operator_catalogue},
     "mindir.md": {"operators": mindir_operators},
+    "migrating.md": {"torchair-fields": torchair_fields},
     "devices.md": {"engines": engine_table, "numbers": number_table, "features": feature_table},
 }
 """Which page has which tables."""
