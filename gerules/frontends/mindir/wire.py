@@ -30,7 +30,11 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, Payload]]:
     """
     at, end = 0, len(data)
     while at < end:
-        tag, at = _varint(data, at)
+        tag = data[at]  # nearly every tag, and most lengths, are one byte
+        if tag < 128:
+            at += 1
+        else:
+            tag, at = _varint(data, at)
         number, wire = tag >> 3, tag & 7
         if not number:
             raise WireFault("a field has number 0")
@@ -39,7 +43,11 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, Payload]]:
             yield number, wire, value
             continue
         if wire == LENGTH:
-            size, at = _varint(data, at)
+            size = data[at] if at < end else 128
+            if size < 128:
+                at += 1
+            else:
+                size, at = _varint(data, at)
         elif wire == FIXED64:
             size = 8
         elif wire == FIXED32:
