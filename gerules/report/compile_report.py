@@ -212,7 +212,8 @@ def _tell_formats(detail: Mapping[str, object]) -> str:
 
 
 def _tell_partition(detail: Mapping[str, object]) -> str:
-    n_clusters, n_static = _number(detail, "n_clusters"), _number(detail, "n_static")
+    n_clusters = _number(detail, "n_clusters")
+    n_static = _number(detail, "n_static") if "n_static" in detail else n_clusters
     parts = [count_text(n_clusters, "cluster")]
     if n_static < n_clusters:
         parts.append(f"{n_static} static, {n_clusters - n_static} dynamic")
