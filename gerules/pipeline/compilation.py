@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
 
 from gerules.backend.om import OmModel
 from gerules.backend.plans import Plans
@@ -14,6 +17,7 @@ from gerules.passes.partition import Partition
 from gerules.pipeline.stages import StageReport, fusions_of
 from gerules.pipeline.summary import GearSummary, Summary
 from gerules.pipeline.toolchain import Toolchain
+from gerules.runtime.kernels.contract import Array
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +64,19 @@ class Compilation:
             took_us=sum(stage.took_us for stage in self.stages),
             gears=tuple(self._gear_summaries()),
         )
+
+    def branch_for(self, feeds: Mapping[str, object]) -> Compilation:
+        """Return the compile that these inputs run by: with gears that of theirs, else this one."""
+        gears = self.gears
+        if gears is None:
+            return self
+        given = [feeds.get(name) for name in gears.names]
+        found = gears.find(
+            [cast(Array, item).shape if isinstance(item, np.ndarray) else None for item in given]
+        )
+        if found is None:
+            return self.branches[-1] if gears.is_hybrid else self
+        return self.branches[found]
 
     @property
     def peak_bytes(self) -> int:

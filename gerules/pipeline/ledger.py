@@ -160,6 +160,7 @@ def make_ledger(compiled: Compilation, feeds: Mapping[str, object]) -> Ledger:
 
     Cost: two runs that keep every value.
     """
+    compiled = compiled.branch_for(feeds)
     found: dict[int, Item] = {}
     outputs = run_by_meaning(compiled, feeds, keep=found)
     truth, wanted, name = _truth(compiled, feeds)

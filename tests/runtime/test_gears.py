@@ -181,3 +181,12 @@ def test_gears_on_several_streams_share_streams_and_events() -> None:
         assert_equal(WIDE, executor, feeds, 1e-5)
         got, want = executor.run(feeds, threads=True), ort(WIDE, feeds)
         np.testing.assert_allclose(got["y"], want["y"], rtol=1e-5)
+
+
+def test_the_ledger_is_that_of_the_gear() -> None:
+    model = compiled(CONVNET, "ascend910b", "fp16", **BATCH)
+    for batch in (1, 2, 5):
+        ledger = model.ledger(image(batch, 3, 8, 8))
+        alone = compiled(CONVNET, "ascend910b", "fp16", input_shapes=f"x:{batch},3,8,8")
+        assert [item.op for item in ledger.entries] == [node.op for node in alone.graph.nodes.values()]
+        assert 0 < max(item.error_out or 0.0 for item in ledger.entries) < 2e-2
