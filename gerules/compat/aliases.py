@@ -1,4 +1,4 @@
-"""The names that scripts import: `acl` and `ge` lead to the faces here, with all their modules."""
+"""The names that scripts import: `acl`, `ge` and `torchair` lead to the faces here and their modules."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-NAMES: Final = ("acl", "ge")
+NAMES: Final = ("acl", "ge", "torchair")
 """What stands for what: `acl` for `gerules.compat.acl`, and so on."""
 
 _HOME: Final = "gerules.compat"
 
 
 def use_names() -> None:
-    """Let `import acl` and `import ge` mean gerules, in this process from now on.
+    """Let `import acl`, `import ge` and `import torchair` mean gerules, in this process from now on.
 
     Modules that were imported under these names before stay with whoever imported them.
     """

@@ -14,6 +14,7 @@ import numpy as np
 from gerules.backend.ports import input_names, output_names
 from gerules.dsl import RuleBook
 from gerules.dynamo.conversion import Converted, Output, convert
+from gerules.dynamo.fitness import expected_results, unfit_arguments, unfit_graph
 from gerules.dynamo.gears import Gears, check_gears, gears_of
 from gerules.dynamo.options import BackendOptions
 from gerules.dynamo.reports import GraphReport, warn_eager
@@ -70,13 +71,11 @@ class GraphRunner:
         self._entries: OrderedDict[object, Entry] = OrderedDict()
         self._changes: dict[int, int] = {}
         self._gears: Gears | None = None
-        self._strides = _expected_strides(torch, graph)
+        self._expected = expected_results(torch, graph)
         self._lock = threading.Lock()
         self._is_eager = False
         self._book: RuleBook | None = None
-        reason = _random_operator(torch, graph)
-        if reason:
-            self._fall_back([Diagnostic(table.RUNS_EAGERLY, {"number": report.number, "reason": reason})])
+        self._refuse(unfit_graph(torch, graph))
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         self._report.n_runs += 1
@@ -88,8 +87,9 @@ class GraphRunner:
         if not self._is_eager:
             with self._lock:
                 entry = self._entry_for(args)
-            if entry is not None:
-                return self._run(entry, args)
+            results = None if entry is None else self._run(entry, args)
+            if results is not None:
+                return results
         return self._graph(*args)
 
     def _check_gears(self, args: list[Any]) -> None:
@@ -100,6 +100,10 @@ class GraphRunner:
             check_gears(self._gears, args, is_zipped=self._options.hooks.zips_gears)
 
     def _entry_for(self, args: list[Any]) -> Entry | None:
+        unfit = unfit_arguments(self._torch, args)
+        if unfit:
+            self._refuse(unfit)
+            return None
         key = tuple(_shape_key(self._torch, arg) for arg in args)
         entry = self._entries.get(key)
         if entry is not None:
@@ -204,26 +208,34 @@ class GraphRunner:
             and self._changes.get(at, 0) < _MOST_CHANGES
         )
 
-    def _run(self, entry: Entry, args: list[Any]) -> list[Any]:
+    def _run(self, entry: Entry, args: list[Any]) -> list[Any] | None:
+        """Run a model; None, and never again, when a result is not of the type that torch has for it."""
         torch = self._torch
         feeds = {name: as_array(torch, args[at]) for at, name in entry.inputs}
         run = self._options.hooks.run_model
         given = entry.model.run(feeds) if run is None else run(entry.model, feeds, self._report.number)
         results = [as_tensor(torch, given[name]) for name in entry.names]
         found: list[Any] = []
-        for item, strides in zip(entry.outputs, self._strides, strict=True):
+        for item, wanted in zip(entry.outputs, self._expected, strict=True):
             if item.kind == "value":
                 found.append(item.value)
             elif item.kind == "argument":
                 found.append(args[item.at])
             else:
-                found.append(with_strides(torch, results[item.at], strides))
+                result = results[item.at]
+                if not wanted.is_met_by(result):
+                    kinds = f"{result.dtype}{list(result.shape)} instead of {wanted.dtype}{wanted.shape}"
+                    self._refuse(f"result {len(found)} came out as {kinds}")
+                    return None
+                found.append(with_strides(torch, result, wanted.strides))
         return found
 
     def _verify(self, entry: Entry, args: list[Any], rtol: float) -> None:
         """Compare a new model with torch on the arguments at hand. Raises PipelineError E10093."""
         copies = [arg.clone() if isinstance(arg, self._torch.Tensor) else arg for arg in args]
         wanted, got = self._graph(*copies), self._run(entry, args)
+        if got is None:
+            return
         for at, (want, have) in enumerate(zip(wanted, got, strict=True)):
             if not isinstance(want, self._torch.Tensor):
                 continue
@@ -243,6 +255,12 @@ class GraphRunner:
         reason = f"{first.code.code}: {first.message}"
         facts = {"number": self._report.number, "reason": reason}
         return [Diagnostic(table.RUNS_EAGERLY, facts, notes=tuple(notes), severity="warning")]
+
+    def _refuse(self, reason: str) -> None:
+        """Let torch run this graph from now on, when there is a reason."""
+        if reason:
+            facts = {"number": self._report.number, "reason": reason}
+            self._fall_back([Diagnostic(table.RUNS_EAGERLY, facts, severity="warning")])
 
     def _fall_back(self, found: list[Diagnostic]) -> None:
         if self._options.fallback == "error":
@@ -276,26 +294,6 @@ def _shape_key(torch: Any, arg: Any) -> object:
 def _is_parameter(torch: Any, arg: Any) -> bool:
     """Whether a tensor belongs to a module: TorchDynamo marks parameters and buffers that it lifts."""
     return isinstance(arg, torch.nn.Parameter) or hasattr(arg, "_dynamo_static_input_type")
-
-
-def _random_operator(torch: Any, graph: Any) -> str:
-    for node in graph.graph.nodes:
-        tags: Any = getattr(node.target, "tags", ())
-        if node.op == "call_function" and torch.Tag.nondeterministic_seeded in tags:
-            return f"{node.target} draws random numbers"
-    return ""
-
-
-def _expected_strides(torch: Any, graph: Any) -> list[tuple[int, ...] | None]:
-    """Strides that torch assumes of each result; None where they follow sizes that are still open."""
-    (output,) = [node for node in graph.graph.nodes if node.op == "output"]
-    found: list[tuple[int, ...] | None] = []
-    for item in output.args[0]:
-        value: Any = item.meta.get("val") if hasattr(item, "meta") else None
-        strides = tuple(value.stride()) if isinstance(value, torch.Tensor) else ()
-        is_known = isinstance(value, torch.Tensor) and all(type(step) is int for step in strides)
-        found.append(strides if is_known else None)
-    return found
 
 
 def _relative_error(got: Any, want: Any) -> float:

@@ -273,6 +273,23 @@ def test_random_numbers_are_those_of_torch() -> None:
     assert torch.equal(got, torch.rand(3))
 
 
+UNFIT = {
+    "complex argument": (lambda x: x.abs(), torch.randn(3, dtype=torch.complex64), "argument 0 is complex"),
+    "complex result": (lambda x: torch.view_as_complex(x), torch.randn(3, 2), "result 0 is complex"),
+    "another device": (lambda x: x * 2, torch.empty(3, device="meta"), "lies on meta"),
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_what_has_no_place_here_is_run_by_torch(kind: str) -> None:
+    function, x, reason = UNFIT[kind]
+    with pytest.warns(EagerWarning, match=reason):
+        got = compiled(function)(x)
+    want = function(x)
+    assert got.dtype == want.dtype and got.device == want.device
+    assert kind == "another device" or torch.equal(got, want)
+
+
 # ---------------------------------------------------------------- options
 def test_a_device_is_compiled_for_and_told_of() -> None:
     module, x = NETS["conv"]()

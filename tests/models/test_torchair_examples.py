@@ -33,6 +33,21 @@ def test_every_script_is_run_here() -> None:
     assert sorted(path.name for path in FOLDER.glob("torchair_*.py")) == sorted(PRINTED)
 
 
+def test_a_script_runs_unchanged(tmp_path: Path) -> None:
+    text = (FOLDER / "torchair_converter.py").read_text(encoding="utf-8")
+    script = tmp_path / "script.py"
+    plain = text.replace("from gerules.compat import torchair", "import torchair")
+    script.write_text(plain, encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-m", "gerules.compat", str(script)],
+        env=os.environ | {"PYTHONPATH": str(FOLDER.parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (run.returncode, run.stdout) == (0, "equal\n"), run.stderr[-3000:]
+
+
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_script(name: str, tmp_path: Path) -> None:
     assert torch.__version__
