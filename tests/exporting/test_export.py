@@ -217,6 +217,16 @@ def test_attributes_are_taken_over_from_the_match() -> None:
     assert (built.type, built.attrs) == ("LeakyRelu", {"negative_slope": 0.25})
 
 
+def test_numbers_are_built_for_float32_alone() -> None:
+    made = on_stub(export(MINE, "python", "two_factors").text)
+    cls = made["TwoFactors1Pass"]
+    for data_type, holds in ((0, True), (1, False), (3, False)):
+        nodes = nodes_of(pattern_of(cls)(cls(), [data(made, [2, 3], data_type)]))
+        for node in nodes:
+            node.inputs[1].desc.shape = [1]
+        assert cls().meet_requirements(Match(nodes)) is holds
+
+
 def test_numbers_are_computed_from_constants_of_the_match() -> None:
     made = on_stub(export(MINE, "python", "two_factors").text)
     cls = made["TwoFactors1Pass"]
