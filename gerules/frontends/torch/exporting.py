@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import io
-import logging
 import re
-import warnings
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +17,7 @@ import onnx
 from gerules.errors import table
 from gerules.frontends.fault import ModelError
 from gerules.frontends.torch.inputs import Arguments, tensor_names
+from gerules.frontends.torch.quiet import quiet
 
 
 def export_program(
@@ -44,7 +43,7 @@ def export_program(
     """
     program: Any = None
     try:
-        with _quiet(torch), _as_for_inference(torch, model), torch.no_grad():
+        with quiet(torch), _as_for_inference(torch, model), torch.no_grad():
             program = model if not isinstance(model, torch.nn.Module) else _trace(torch, model, arguments)
             with _remembered_translations():
                 found = torch.onnx.export(
@@ -117,7 +116,7 @@ def export_script(
         options["dynamic_axes"] = _axes(arguments.dim_names, names or [])
     target: Any = str(path) if path is not None else io.BytesIO()
     try:
-        with _quiet(torch), _as_for_inference(torch, model), torch.no_grad():
+        with quiet(torch), _as_for_inference(torch, model), torch.no_grad():
             torch.onnx.export(
                 model,
                 arguments.positional,
@@ -147,23 +146,6 @@ def _axes(shapes: Any, names: list[str]) -> dict[str, dict[int, str]]:
             if dim is not None
         }
     return found
-
-
-@contextmanager
-def _quiet(torch: Any) -> Generator[None]:
-    """Both exporters warn about themselves and about constants that they trace, and print when they fail."""
-    level = logging.root.manager.disable
-    native: Any = torch._C
-    was_logging = bool(native._jit_is_onnx_log_enabled())
-    logging.disable(logging.CRITICAL)
-    native._jit_set_onnx_log_enabled(False)
-    try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        native._jit_set_onnx_log_enabled(was_logging)
-        logging.disable(level)
 
 
 @contextmanager
