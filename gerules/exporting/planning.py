@@ -121,6 +121,8 @@ class _Planner(Conditions):
             self.values[name] = None
             return None
         if name in self.values:
+            if isinstance(self.values[name], Number):
+                raise Refusal("twice", f"the constant {name} is read twice, and would be two", pattern.span)
             if kind is not None:
                 self.types.append((name, kind))
             return self.values[name]

@@ -298,6 +298,7 @@ def test_a_pass_gives_the_graph_that_its_rule_gives(name: str, lines: str, chang
         ("y = Relu(Einsum(x, equation=\"ij\"))", "y = Relu(x)", "operator", "Einsum"),
         ("y = Relu(Conv(x, W, **a))", "y = ge::ConvRelu(x, W, **a)", "operator", "ge::ConvRelu"),
         ("y = Relu(Flatten(x, axis=k))", "y = Relu(x)", "operator", "Flatten"),
+        ("y = Mul!(Add!(x, k: const), k)", "y = Relu(x)", "twice", "k"),
     ],
 )  # fmt: skip
 def test_what_a_pass_cannot_say_is_told_with_its_place(
