@@ -49,7 +49,7 @@ LARGEST_TOOLS = ("gerules", "gerules std", "onnxsim", "ort extended")
 LARGEST_JUDGED = 20_000
 """Results of larger graphs are counted, not run: onnxruntime alone would take longer than all tools."""
 
-MODELS = tuple(name for name in zoo.NAMES if not name.endswith("_dyn"))
+MODELS = tuple(name for name in zoo.NAMES if not name.endswith(("_dyn", "_seq")))
 
 WALL_FACTOR = 8
 """Wall seconds a process may take for each CPU second of its limit; more means that the machine is busy."""

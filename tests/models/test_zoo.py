@@ -15,6 +15,9 @@ from tests.models.catalogue import find
 from tests.models.oracle import Array, assert_close, ort_outputs, relative_error
 
 EVERY_MODEL = pytest.mark.parametrize("name", zoo.NAMES)
+WITH_BOTH_EXPORTERS = [
+    name for name in torch_models.RECIPES if "_ts" in name and name.replace("_ts", "_dynamo") in zoo.NAMES
+]
 EVERY_BUILT_MODEL = pytest.mark.parametrize("name", zoo.BUILT)
 
 LARGEST_BYTES = 120_000_000
@@ -90,9 +93,15 @@ def test_a_lost_norm_parameter_or_bias_shows(name: str) -> None:
         weight.ParseFromString(kept)
 
 
-@pytest.mark.parametrize("name", [name for name in torch_models.RECIPES if "_ts" in name])
+@pytest.mark.parametrize("name", WITH_BOTH_EXPORTERS)
 def test_both_exporters_say_the_same(name: str) -> None:
     assert_close(run(name.replace("_ts", "_dynamo")), run(name), rtol=EXPORTERS_RTOL)
+
+
+def test_a_symbolic_length_gives_what_the_static_model_gives() -> None:
+    static, dynamic = find("bert_mini_ts"), find("bert_mini_ts_seq")
+    feeds = zoo.inputs(static, seed=3)
+    assert_close(ort_outputs(dynamic, feeds), ort_outputs(static, feeds), rtol=EXPORTERS_RTOL)
 
 
 @pytest.mark.parametrize("name", [name for name in torch_models.RECIPES if name.endswith("_dyn")])
