@@ -336,7 +336,7 @@ NOT_EXPORTED: Final = ErrorCode(
 NO_EXAMPLE: Final = ErrorCode(
     "E10081", "no-example", "{model} has to be traced, and there are no inputs to trace it with",
     "A module does not say the shapes and types of its inputs; one run with examples shows them.",
-    "give example_inputs=(tensor, ...); for a TorchScript file shapes are enough where all inputs are float32",
+    "give example_inputs=(tensor, ...); for a TorchScript file with inputs of float32, input_shapes or --input-shape are enough",
 )
 BAD_EXAMPLE: Final = ErrorCode(
     "E10082", "bad-example", "{model} cannot be traced with what is given: {reason}",
