@@ -44,6 +44,7 @@ from gerules.dsl.syntax import (
     Target,
     TypePattern,
     ValuePattern,
+    WithBinding,
     match_lines,
     patterns_in,
 )
@@ -133,6 +134,12 @@ def needs_elements(rule: Rule, node: TypePattern, setting: Setting) -> bool:
     That is a step, or an attribute of what is built.
     """
     names = _names_with(rule, node, with_optional=True)
+    for item in _inside(rule.match):
+        if isinstance(item, WithBinding):
+            if any(_reads(item.value, name) for name in names):
+                return True
+            if any(_is(item.value, name) for name in names):
+                names.add(item.name.name)
     attrs = [value for call, _ in _calls(rule, setting) for _, value in call.attrs]
     return any(
         any(_reads(value, name) for value in attrs)
