@@ -1,4 +1,4 @@
-"""Gears of real models: each equals onnxruntime, the weights are there once, the arena is the largest gear's."""
+"""Gears of real models: each equals onnxruntime, weights are there once, the arena is the largest gear's."""
 
 from __future__ import annotations
 
