@@ -304,7 +304,7 @@ CACHE_UNUSABLE: Final = ErrorCode(
 CACHE_NOT_KEPT: Final = ErrorCode(
     "E10052", "cache-not-kept", "the result is not kept in the compile cache: {reason}",
     "A result is kept when everything it follows from has a digest, it holds no faults of rules, and it fits.",
-    "nothing has to be done; raise GERULES_CACHE_SIZE for a result that is too large",
+    "{remedy}",
 )
 CACHE_LACKS: Final = ErrorCode(
     "E10053", "cache-lacks", "the compile cache has this compile but not what is asked for: {what}; compiled again",

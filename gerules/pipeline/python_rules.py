@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -22,7 +23,9 @@ def import_rules(path: Path) -> None:
         RuleError: E10001 when there is no such file, E40129 for what it raises.
     """
     full = path.resolve()
-    name = f"{_MODULE}_{full.stem}_{abs(hash(str(full))):x}"
+    # The same in every process: the name is part of what the compile cache goes by.
+    told = hashlib.blake2b(str(full).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+    name = f"{_MODULE}_{full.stem}_{told}"
     if name in sys.modules:
         return
     if not full.is_file():

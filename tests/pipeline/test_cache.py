@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -525,3 +527,103 @@ def test_what_is_kept_can_be_read_back(compiled: CompiledModel, tmp_path: Path) 
     }
     assert {name: len(parts[name]) for name in parts} == {name: size for name, size, _ in parts_of(compiled)}
     assert read_kept(parts).om == saved(compiled, tmp_path / "a.om")
+
+
+# ---------------------------------------------------------------- Python rules
+PASS = """
+from gerules.compat import ge
+from gerules.compat.ge.es.all import GEMM, MatMul
+
+
+@ge.register_fusion_pass(name="ProductAndSumPass", stage=ge.PassStage.AFTER_INFER_SHAPE)
+class ProductAndSumPass(ge.PatternFusionPass):
+    \"\"\"MatMul(a, b) + c is GEMM(a, b, c).\"\"\"
+
+    def __init__(self):
+        super().__init__()
+        self.ranks = [2]
+
+    @ge.pattern
+    def sum(self, inputs):
+        a, b, c = inputs[:3]
+        return MatMul(a, b) + c
+
+    def meet_requirements(self, match_result):
+        return len(match_result.get_matched_nodes()[0].get_output_desc(0).shape) in self.ranks
+
+    def replacement(self, inputs):
+        a, b, c = inputs[:3]
+        return GEMM(a, b, c, 1.0, 1.0)
+"""
+SUM = """\
+graph sum:
+    opset 17
+    input a: f32[4, 4]
+    input c: f32[4, 4]
+    b: const f32[4, 4] = random(1)
+    p = MatMul(a, b)
+    y = Add(p, c)
+    return y
+"""
+
+
+def test_a_python_pass_is_kept_from_process_to_process(tmp_path: Path) -> None:
+    (tmp_path / "sum.graph").write_text(SUM)
+    says = "import gerules; print(gerules.compile('sum.graph', rules='p.py', cache=True).cache.is_hit)"
+
+    def is_hit(seed: str) -> bool:
+        env = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(gerules.__file__).parents[1])}
+        done = subprocess.run(
+            [sys.executable, "-c", says], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip() == "True"
+
+    (tmp_path / "p.py").write_text(PASS)
+    assert not is_hit("1") and is_hit("2")
+    (tmp_path / "p.py").write_text(PASS.replace("[2]", "[3]"))
+    assert not is_hit("3")
+
+
+class Limits:
+    __slots__ = ("most", "other")
+
+    def __init__(self, most: object) -> None:
+        self.most, self.other = most, self
+
+
+def power(n: int, exponent: int) -> int:
+    return n**exponent
+
+
+@pytest.mark.parametrize(
+    "wrap", [Limits, lambda n: partial(power, exponent=n), lambda n: [{"a": (Limits(n),)}]]
+)
+def test_objects_count_with_what_they_hold(stem: Graph, wrap: Callable[[int], object]) -> None:
+    def key(held: object) -> str:
+        def is_small(n: int) -> bool:
+            return n < id(held)
+
+        table = FunctionTable()
+        gerules.predicate(functions=table)(is_small)
+        return compile_key(stem, gerules.load_rules(Source("uses.ger", USES), functions=table), OPTIONS)
+
+    assert key(wrap(1)) == key(wrap(1)) != key(wrap(2))
+    with pytest.raises(Uncacheable, match="most, a lock"):
+        key(Limits(threading.Lock()))
+
+
+def test_the_remedy_fits_the_reason(stem: Graph, book: RuleBook, on: Path) -> None:
+    def hint(model: CompiledModel) -> str:
+        assert model.cache is not None
+        return model.cache.notes[0].hint
+
+    assert "GERULES_CACHE_SIZE" in hint(make(stem, book, on, limit_bytes=10))
+    lock = threading.Lock()
+
+    def is_small(n: int) -> bool:
+        return n < 2 and not lock.locked()
+
+    table = FunctionTable()
+    gerules.predicate(functions=table)(is_small)
+    odd = gerules.load_rules(Source("uses.ger", USES), functions=table)
+    assert "GERULES_CACHE_SIZE" not in hint(make(stem, odd, on))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gerules.dsl import RuleBook
 from gerules.errors import Diagnostic, table
 from gerules.ir import Graph
@@ -46,7 +48,7 @@ def compile_cached(
         key = compile_key(graph, book, options)
     except Uncacheable as reason:
         model = compile_now()
-        model.cache = CacheUse(False, None, (_note_not_kept(str(reason)),))
+        model.cache = CacheUse(False, None, (_note_not_kept(str(reason), _NO_DIGEST),))
         return model
     store = EntryStore(settings.folder, settings.limit_bytes)
     kept = _find(store, key, notes)
@@ -83,7 +85,7 @@ def _find(store: EntryStore, key: str, notes: list[Diagnostic]) -> Kept | None:
 def _keep(store: EntryStore, key: str, model: CompiledModel, notes: list[Diagnostic]) -> None:
     if model.trace.warnings:
         # They point into texts of rules, and whoever compiles again is to see them again.
-        notes.append(_note_not_kept("rules failed in it"))
+        notes.append(_note_not_kept("rules failed in it", "correct the rules that are told"))
         return
     try:
         reason = store.keep(key, parts_of(model))
@@ -91,10 +93,10 @@ def _keep(store: EntryStore, key: str, model: CompiledModel, notes: list[Diagnos
         if not notes:  # that the folder cannot be read was told
             notes.append(_note_unusable(store, fault))
     except (TypeError, ValueError) as fault:
-        notes.append(_note_not_kept(str(fault)))
+        notes.append(_note_not_kept(str(fault), "nothing has to be done: the next compile takes its time"))
     else:
         if reason is not None:
-            notes.append(_note_not_kept(reason))
+            notes.append(_note_not_kept(reason, "raise GERULES_CACHE_SIZE"))
 
 
 def _warnings(book: RuleBook, options: CompileOptions) -> tuple[Diagnostic, ...]:
@@ -109,5 +111,11 @@ def _note_unusable(store: EntryStore, fault: OSError) -> Diagnostic:
     return Diagnostic(table.CACHE_UNUSABLE, facts, severity="warning")
 
 
-def _note_not_kept(reason: str) -> Diagnostic:
-    return Diagnostic(table.CACHE_NOT_KEPT, {"reason": reason}, severity="warning")
+def _note_not_kept(reason: str, remedy: str) -> Diagnostic:
+    return Diagnostic(table.CACHE_NOT_KEPT, {"reason": reason, "remedy": remedy}, severity="warning")
+
+
+_NO_DIGEST: Final = (
+    "let the function read numbers, texts, containers, arrays, functions, classes and plain objects alone, "
+    "or use no cache"
+)
