@@ -87,7 +87,8 @@ def bisect_command(
 
     from gerules.cli.compiling import make_folder
     from gerules.cli.errors import CliError
-    from gerules.cli.feeds import feed_paths, target_feeds
+    from gerules.cli.feeds import feed_paths
+    from gerules.cli.model_feeds import target_feeds
     from gerules.cli.progress import Steps
     from gerules.cli.running import default_rtol
     from gerules.errors import Diagnostic, table

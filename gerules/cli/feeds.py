@@ -11,12 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from gerules.backend.ports import input_names
 from gerules.cli.errors import CliError
 from gerules.errors import Faults, table
-from gerules.ir import UNKNOWN_DIM, Dim, DType, Graph, TensorType, ValueType
-from gerules.passes.bind import bind_shapes
-from gerules.pipeline.asking import Target
+from gerules.ir import UNKNOWN_DIM, DType, TensorType, ValueType
 from gerules.runtime.kernels import Array, RunError
 from gerules.text.files import open_regular
 
@@ -65,32 +62,6 @@ def read_feeds(texts: Sequence[str], names: Sequence[str]) -> dict[str, Array]:
     return feeds
 
 
-def model_feeds(
-    graph: Graph,
-    texts: Sequence[str],
-    *,
-    shapes: Mapping[str, Sequence[Dim]],
-    dims: Mapping[str, int],
-    seed: int,
-) -> dict[str, Array]:
-    """Return the inputs of a model: those of files, and what these leave out made up.
-
-    Args:
-        texts: As for `read_feeds`.
-        shapes: Shape by input name; see `bind_shapes`. Likewise `dims`.
-
-    Raises:
-        PassError: E10041 to E10046 for sizes that do not fit the model.
-        GerulesError: as `read_feeds` and `make_feeds`.
-    """
-    bound = bind_shapes(graph, shapes, dims)
-    ports = dict(zip(input_names(bound), map(bound.type_of, bound.inputs), strict=True))
-    feeds = read_feeds(texts, list(ports))
-    has_default = {name for name, value in zip(ports, bound.inputs, strict=True) if value in bound.defaults}
-    rest = {name: type for name, type in ports.items() if name not in feeds and name not in has_default}
-    return feeds | make_feeds(rest, {}, seed)
-
-
 def make_feeds(ports: Mapping[str, ValueType], dims: Mapping[str, int], seed: int) -> dict[str, Array]:
     """Make up an array for each input: normal floats, small whole numbers; the same for the same seed.
 
@@ -101,7 +72,7 @@ def make_feeds(ports: Mapping[str, ValueType], dims: Mapping[str, int], seed: in
         RunError: E20006 for inputs that are no tensors, E20004 for those of unknown rank or absurd size.
         CliError: E10003 for a dimension that no input has.
     """
-    _check_dims(ports, dims)
+    check_dims(ports, dims)
     faults = Faults()
     feeds: dict[str, Array] = {}
     for name, type in ports.items():
@@ -124,7 +95,8 @@ def make_feeds(ports: Mapping[str, ValueType], dims: Mapping[str, int], seed: in
     return feeds
 
 
-def _check_dims(ports: Mapping[str, ValueType], dims: Mapping[str, int]) -> None:
+def check_dims(ports: Mapping[str, ValueType], dims: Mapping[str, int]) -> None:
+    """Refuse sizes for symbolic dimensions that no input has. Raises CliError E10003."""
     known = {
         dim
         for type in ports.values()
@@ -231,9 +203,3 @@ def _only(found: Mapping[str, Array], path: Path) -> Array:
     if len(found) == 1:
         return next(iter(found.values()))
     raise CliError(table.FILE_NOT_FOUND, path=path, reason=f"it holds {len(found)} arrays, not one")
-
-
-def target_feeds(graph: Graph, texts: Sequence[str], target: Target, *, seed: int) -> dict[str, Array]:
-    """Return the inputs of a model of the sizes that a target says; see `model_feeds`."""
-    shapes, dims = target.get("input_shapes") or {}, target.get("dims") or {}
-    return model_feeds(graph, texts, shapes=shapes, dims=dims, seed=seed)

@@ -48,7 +48,7 @@ def ledger_command(
       gerules ledger model.onnx --precision mixed_float16 --json
     """
     from gerules.cli.compiling import compile_model
-    from gerules.cli.feeds import target_feeds
+    from gerules.cli.model_feeds import target_feeds
     from gerules.pipeline import load
     from gerules.report.ledger_report import accounts_grid, entries_grid
 

@@ -40,7 +40,7 @@ def run_command(
         typer.Option(
             "--dim",
             metavar="N=2",
-            help="A symbolic dimension of made-up inputs; default: 1.",
+            help="A symbolic dimension of made-up inputs; default: the first of 1, 2, 4, ... that fits.",
             rich_help_panel=_INPUTS,
         ),
     ] = None,
@@ -100,7 +100,8 @@ def run_command(
       gerules run bert.om --input ids=ids.npy --input mask=mask.npy -o out.npz
       gerules run model.om --check model.onnx --against onnxruntime --json
     """
-    from gerules.cli.feeds import feed_paths, make_feeds, read_feeds
+    from gerules.cli.feeds import feed_paths, read_feeds
+    from gerules.cli.made_up import dims_of, run_made_up
     from gerules.cli.progress import Steps
     from gerules.cli.running import JUDGES, check_outputs, open_program, timed, write_outputs
     from gerules.report.run_report import RunReport, check_grid, describe_arrays
@@ -122,11 +123,20 @@ def run_command(
                 for name, type in types.items()
                 if name not in feeds and name not in program.optional
             }
-            made = make_feeds(rest, dims, seed)
-            source |= dict.fromkeys(made, f"seed {seed}")
-            feeds |= made
-        steps.begin("running")
-        outputs, took_us = timed(program.run, feeds)
+            steps.begin("running")
+            tried = run_made_up(
+                rest,
+                lambda given: timed(program.run, given),
+                dims=dims_of(types, feeds, rest) | dims,
+                ranges=program.ranges,
+                seed=seed,
+                beside=feeds,
+            )
+            source |= dict.fromkeys(rest, f"seed {seed}")
+            feeds, (outputs, took_us) = tried.feeds, tried.result
+        else:
+            steps.begin("running")
+            outputs, took_us = timed(program.run, feeds)
         verdict = None
         if check is not None:
             steps.begin("checking")

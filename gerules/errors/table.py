@@ -291,6 +291,11 @@ UNKNOWN_DIM_NAME: Final = ErrorCode(
     "A size was given for a name that is no symbolic dimension of an input.",
     "use one of {known}",
 )
+NO_SIZES_FIT: Final = ErrorCode(
+    "E10048", "no-sizes-fit", "no inputs can be made up with which the model runs: tried were {tried}; {reason}",
+    "The model leaves sizes open, and refuses all that were tried.",
+    "say sizes with --dim or --input-shape, or give inputs of your own to `gerules run` with --input",
+)
 CACHE_ENTRY_DAMAGED: Final = ErrorCode(
     "E10050", "cache-entry-damaged", "entry {key} of the compile cache was damaged, and is deleted: {reason}",
     "Every entry carries a checksum; a file that was cut off or changed is not believed.",

@@ -44,12 +44,16 @@ class ArrayRow:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How the outputs compare with those of the model they were compiled from."""
+    """How the outputs compare with those of the model they were compiled from.
+
+    `sizes` are those of made-up inputs whose sizes the model leaves open, such as `x[1, 3, 2, 2]`.
+    """
 
     model: str
     against: str
     rtol_reason: str
     differences: Sequence[OutputDifference]
+    sizes: str = ""
 
     @property
     def is_good(self) -> bool:
@@ -58,13 +62,14 @@ class Check:
 
     def as_json(self) -> dict[str, object]:
         """Return the check as plain values."""
-        return {
+        found: dict[str, object] = {
             "model": self.model,
             "against": self.against,
             "rtol_reason": self.rtol_reason,
             "ok": self.is_good,
             "outputs": [item.as_json() for item in self.differences],
         }
+        return found | ({"made_up": self.sizes} if self.sizes else {})
 
 
 def check_grid(checks: Sequence[Check]) -> Grid:
@@ -95,6 +100,7 @@ def check_grid(checks: Sequence[Check]) -> Grid:
     notes = (
         "relative error: the largest difference over the largest magnitude of the wanted output; "
         f"allowed: {reasons}",
+        *(f"the model leaves sizes open, and was run with {check.sizes}" for check in checks if check.sizes),
     )
     models = ", ".join(dict.fromkeys(check.model for check in checks))
     return Grid(columns, rows, f"Compared with {models}", notes)

@@ -94,6 +94,11 @@ class Executor:
         """The gears, in the order of the file; None for a model without."""
         return self._gears
 
+    @property
+    def ranges(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        """The least and the largest size of each dimension, -1 for no end, of inputs that have ranges."""
+        return {name: tuple(ranges) for name, ranges in self._ranges.items()}
+
     def io_of(self, gear: int) -> Interface:
         """Return the inputs and outputs in one gear: their types are those it was compiled for."""
         return self._interfaces[gear]

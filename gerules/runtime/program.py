@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gerules.backend.nested import arena_bytes
 from gerules.backend.om import OmTask
 from gerules.errors import GerulesError
-from gerules.ir import Graph
+from gerules.ir import Graph, Node
 from gerules.runtime.feeds import Item
 from gerules.runtime.interpreter import Interpreter, opset_of, place_of
 from gerules.runtime.kernels import Array, RunError
@@ -72,7 +72,7 @@ class Program:
         self._slots = binder.slots(placed, {})
         opset = opset_of(placed.graph)
         self._actions = [
-            _placed_errors(binder.bind(placed, launch.node, self._slots, opset), launch.node.name)
+            _placed_errors(binder.bind(placed, launch.node, self._slots, opset), _told_name(launch.node))
             for launch in self._launches
         ]
         self._dying = _heap_deaths(placed, self._launches, self._slots)
@@ -178,6 +178,11 @@ def _poison_plan(placed: PlacedGraph, launches: Sequence[Launch]) -> dict[int, l
         if size and offset is not None and step < len(launches):
             found.setdefault(step, []).append((offset, offset + size, poison_byte(type)))
     return found
+
+
+def _told_name(node: Node) -> str:
+    """What users call a step: the nodes of their model that it came from."""
+    return ", ".join(node.origin.sources) or node.name
 
 
 def _placed_errors(action: Action, name: str) -> Action:
