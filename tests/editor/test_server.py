@@ -457,7 +457,7 @@ def test_graphs_have_diagnostics_and_types(server: Client, files: Files) -> None
     (found,) = server.change(uri, text.replace("Transpose(y)", "Transpose(w)"))
     assert found["code"] == "E40003"
     (found,) = server.change(uri, text.replace("Relu(x)", "MatMul(x, x)"))
-    assert (found["code"], found["range"]["start"]["line"]) == ("E30002", 3)
+    assert (found["code"], found["range"]["start"]["line"]) == ("E30012", 3)
     server.close(uri)
 
 
