@@ -63,6 +63,8 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     # Loaded at first use: `gerules --help` and tools that read one module should not pay for the compiler.
     if name in __all__:
+        # Files of rules may import names of a floor above the one that reads them.
+        import_module("gerules.compat.aliases").lend_names()
         return getattr(import_module(_HOMES.get(name, "gerules.pipeline")), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -62,7 +62,7 @@ def clear_command(json: JsonOption = False, debug: DebugOption = False) -> None:
     Examples:
       gerules cache clear
     """
-    from gerules.report.quantities import count_text
+    from gerules.text.counts import count_text
 
     store = _store()
     try:
@@ -87,7 +87,7 @@ def verify_command(json: JsonOption = False, debug: DebugOption = False) -> None
     Examples:
       gerules cache verify
     """
-    from gerules.report.quantities import count_text
+    from gerules.text.counts import count_text
 
     store = _store()
     try:

@@ -55,7 +55,7 @@ def draft_command(
       gerules draft bert.onnx -n q,k,v --op my::Qkv -o qkv.ger
     """
     from gerules.report.draft import draft
-    from gerules.report.quantities import count_text
+    from gerules.text.counts import count_text
     from gerules.text.files import write_files
 
     check_ending(output, wanted=(".ger",))

@@ -47,7 +47,7 @@ def export_pass_command(
     from gerules.cli.compiling import make_folder
     from gerules.exporting.export import SUFFIXES, choose_rules, export_rules
     from gerules.pipeline.toolchain import own_rules, shipped_rules
-    from gerules.report.quantities import count_text
+    from gerules.text.counts import count_text
     from gerules.text.files import write_files
 
     language = "cpp" if choose("--lang", lang, ("python", "cpp")) == "cpp" else "python"

@@ -27,6 +27,15 @@ def _split(names: list[str] | None) -> list[str] | None:
     return [name for text in names for part in text.split(",") if (name := part.strip())]
 
 
+def lend_names(paths: list[Path] | None) -> list[Path] | None:
+    """Let Python files among rules import what those written for Ascend do; return the paths."""
+    if any(path.suffix == ".py" for path in paths or ()):
+        from gerules.compat import aliases  # commands start fast
+
+        aliases.lend_names()
+    return paths
+
+
 DeviceOption = Annotated[
     str,
     typer.Option("--device", "-d", metavar="NAME", help="See `gerules devices`.", rich_help_panel=_TARGET),
@@ -97,7 +106,8 @@ RulesOption = Annotated[
     typer.Option(
         "--rules",
         metavar="PATH",
-        help="More rules: a .ger file, or a folder of them.",
+        callback=lend_names,
+        help="More rules: a .ger file, a folder of them, or a Python file.",
         rich_help_panel=_RULES,
     ),
 ]

@@ -17,6 +17,7 @@ from gerules.cli.options import (
     ProfileOption,
     RulesOption,
     choose,
+    lend_names,
 )
 from gerules.cli.output import show, show_json, show_lines
 
@@ -34,7 +35,10 @@ DEFAULT_GENERATED: Final = 24
 
 PathsArgument = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[PATH]...", help="Rule files, or folders of them; default: the shipped rules."),
+    typer.Argument(
+        metavar="[PATH]...", callback=lend_names,
+        help="Rule files, or folders of them; default: the shipped rules.",
+    ),
 ]
 
 
@@ -282,7 +286,7 @@ def _is_inside(name: str, folder: Path) -> bool:
 
 
 def _counted(count: int, what: str) -> str:
-    from gerules.report.quantities import count_text
+    from gerules.text.counts import count_text
 
     return count_text(count, what)
 

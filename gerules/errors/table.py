@@ -200,9 +200,9 @@ TOO_MANY_GEARS: Final = ErrorCode(
     "give fewer gears, and pad inputs to the next larger one",
 )
 GEAR_RANKS_DIFFER: Final = ErrorCode(
-    "E10037", "gear-ranks-differ", "{option}: the gear {gear} has {found} sizes where {wanted} are wanted",
+    "E10037", "gear-ranks-differ", "{option}: the gear {gear} has {found}, not {wanted}",
     "All gears of a model have a size for each of the same dimensions. The Graph Engine has the same code for it.",
-    "give {wanted} sizes in each gear, with `;` between gears",
+    "give each gear {wanted}, with `;` between gears",
 )
 GEAR_NOT_POSITIVE: Final = ErrorCode(
     "E10038", "gear-not-positive", "{option}: {size} in the gear {gear} is no size",

@@ -12,6 +12,7 @@ from gerules.ir import UNKNOWN_DIM, Dim, DType, Graph, TensorType
 from gerules.passes.bind import bind_shapes, ranges_of
 from gerules.passes.errors import PassError
 from gerules.passes.gears import OPEN, Gear, GearKind, Gears, Shapes
+from gerules.text.counts import count_text
 
 FEWEST: Final = 2
 MOST: Final = 100
@@ -139,8 +140,8 @@ def _read_rows(kind: GearKind, text: str, faults: Faults) -> list[tuple[int, ...
     for row in rows:
         if len(row) != wanted:
             faults.add(
-                table.GEAR_RANKS_DIFFER, option=option, gear=",".join(map(str, row)), found=len(row),
-                wanted=wanted,
+                table.GEAR_RANKS_DIFFER, option=option, gear=",".join(map(str, row)),
+                found=count_text(len(row), "size"), wanted=count_text(wanted, "size"),
             )  # fmt: skip
     seen: set[tuple[int, ...]] = set()
     for row in dict.fromkeys(row for row in rows if row in seen or seen.add(row)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +16,17 @@ from gerules.errors import GerulesError, table
 SUFFIX: Final = ".py"
 
 _MODULE: Final = "gerules_rules_of"
+
+
+Context = Callable[[], AbstractContextManager[None]]
+
+_CONTEXTS: Final[list[Context]] = []
+
+
+def while_importing(context: Context) -> None:
+    """Let all Python files given as rules run inside a context, once each is registered."""
+    if context not in _CONTEXTS:
+        _CONTEXTS.append(context)
 
 
 def import_rules(path: Path) -> None:
@@ -36,7 +49,10 @@ def import_rules(path: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with ExitStack() as stack:
+            for context in _CONTEXTS:
+                stack.enter_context(context())
+            spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
         if isinstance(error, GerulesError) or not isinstance(error, Exception | SystemExit):

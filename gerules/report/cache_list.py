@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from gerules.pipeline.cache import Entry, EntryStore
-from gerules.report.quantities import bytes_text, count_text
+from gerules.report.quantities import bytes_text
 from gerules.report.tables import Column, Grid
+from gerules.text.counts import count_text
 
 _SHOWN: Final = 12
 

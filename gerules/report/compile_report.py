@@ -9,8 +9,9 @@ from typing import Final, cast
 
 from gerules.pipeline.stages import StageCounts
 from gerules.pipeline.summary import Summary
-from gerules.report.quantities import bytes_text, count_text, time_text
+from gerules.report.quantities import bytes_text, time_text
 from gerules.report.tables import Column, Grid
+from gerules.text.counts import count_text
 
 _RULES_SHOWN: Final = 4
 """Rules named in the line of one stage; the table of rules has them all."""

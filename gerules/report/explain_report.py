@@ -8,8 +8,8 @@ from typing import Final
 from gerules.pipeline.attempts import Attempt, AttemptGroup
 from gerules.pipeline.explain import Explanation
 from gerules.pipeline.story import Story
-from gerules.report.quantities import count_text
 from gerules.report.tables import Column, Grid
+from gerules.text.counts import count_text
 
 MOST_ROWS: Final = 20
 

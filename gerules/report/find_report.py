@@ -7,7 +7,7 @@ from typing import Final
 
 from gerules.pipeline.finding import Findings, Occurrence
 from gerules.report.explain_report import group_lines
-from gerules.report.quantities import count_text
+from gerules.text.counts import count_text
 
 MOST_NEAR: Final = 10
 """Reasons of near misses that are shown."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from gerules.pipeline.plugins import SWITCH, Plugin
-from gerules.report.quantities import count_text
 from gerules.report.tables import Column, Grid
+from gerules.text.counts import count_text
 
 _MOST_NAMED: Final = 8
 """Names of rules that a row shows."""

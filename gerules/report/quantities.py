@@ -1,4 +1,4 @@
-"""Quantities as people read them: bytes, times, counts, errors."""
+"""Quantities as people read them: bytes, times, errors."""
 
 from __future__ import annotations
 
@@ -32,15 +32,6 @@ def time_text(took_us: float) -> str:
     if took_us < 1e6:
         return f"{took_us / 1e3:.1f} ms"
     return f"{took_us / 1e6:.2f} s"
-
-
-def count_text(count: int, what: str, plural: str = "") -> str:
-    """Return a count with its noun.
-
-    >>> count_text(1, "event"), count_text(2, "event"), count_text(0, "match", "matches")
-    ('1 event', '2 events', '0 matches')
-    """
-    return f"{count} {what if count == 1 else plural or what + 's'}"
 
 
 def error_text(error: float | None) -> str:

@@ -22,6 +22,7 @@ from gerules.compat.acl.model_facts import MOST_DIMS
 from gerules.compat.acl.process import PROCESS
 from gerules.compat.acl.profiling import PROFILER
 from gerules.errors import table
+from gerules.text.counts import there_are
 
 __all__ = [
     "app_log",
@@ -212,7 +213,7 @@ def _dim_of(desc: int, index: int) -> int:
     if at >= len(dims):
         raise fault(
             codes.INVALID_PARAM, table.ACL_ARGUMENT, argument="index", value=at,
-            reason=f"there are {len(dims)} dimensions", remedy="count from 0",
+            reason=there_are(len(dims), "dimension"), remedy="count from 0",
         )  # fmt: skip
     return dims[at]
 

@@ -49,11 +49,23 @@ class TensorDesc:
 
 @dataclass(eq=False)
 class Dataset:
-    """Handles of buffers in order, and of descriptions by place. `gear` is what the caller chose."""
+    """Buffers in order, and what is known of their shapes.
+
+    Attributes:
+        buffers: Handles of data buffers.
+        descs: Handles of the descriptions that the caller set, by place.
+        left: Handles of the descriptions that a run left, by place; newer than those of `descs`.
+        gear: What the caller chose.
+    """
 
     buffers: list[int] = field(default_factory=list[int])
     descs: dict[int, int] = field(default_factory=dict[int, int])
+    left: dict[int, int] = field(default_factory=dict[int, int])
     gear: tuple[int, ...] | None = None
+
+    def desc_at(self, at: int) -> int:
+        """Return the handle of the newest description of a place, 0 when there is none."""
+        return self.left.get(at) or self.descs.get(at, 0)
 
 
 @dataclass(eq=False)

@@ -23,6 +23,7 @@ from gerules.ir import DType, TensorType
 from gerules.runtime.executor import OpTime
 from gerules.runtime.feeds import Port
 from gerules.runtime.kernels import Array
+from gerules.text.counts import count_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ def prepare(process: Process, model: LoadedModel, inputs: Dataset, outputs: Data
         if len(dataset.buffers) != len(ports):
             raise fault(
                 code, table.ACL_DATASET, side=side, model=facts.name,
-                reason=f"it has {len(dataset.buffers)} buffers, the model has {len(ports)} {side}s",
+                reason=f"it has {count_text(len(dataset.buffers), 'buffer')}, "
+                f"the model has {count_text(len(ports), side)}",
                 remedy=f"add one buffer for each of acl.mdl.get_num_{side}s",
             )  # fmt: skip
     shapes = _shapes_of(process, model, inputs)
@@ -103,8 +105,11 @@ def _shapes_of(process: Process, model: LoadedModel, inputs: Dataset) -> list[tu
         return [chosen.get(at, port.dims) for at, port in enumerate(facts.inputs)]
     shapes: list[tuple[int, ...]] = []
     for at, port in enumerate(facts.inputs):
-        handle = inputs.descs.get(at)
-        desc = None if handle is None else process.handles.get(handle, TensorDesc, TENSOR_DESC)
+        if not port.is_open:
+            # The model knows the shape, and the buffer is so many bytes, whatever they were before.
+            shapes.append(port.dims)
+            continue
+        desc = _desc_of(process, inputs, at, port)
         if desc is not None and desc.dtype != port.dtype:
             raise fault(
                 codes.GE_DTYPE_INVALID, table.ACL_DATASET, side="input", model=facts.name,
@@ -120,6 +125,20 @@ def _shapes_of(process: Process, model: LoadedModel, inputs: Dataset) -> list[tu
             )  # fmt: skip
         shapes.append(shape)
     return shapes
+
+
+def _desc_of(process: Process, inputs: Dataset, at: int, port: PortFacts) -> TensorDesc | None:
+    """What the caller says of an input of open shape; else what a run left there, where that is one of it."""
+    left = inputs.left.get(at)
+    if left is not None:
+        desc = process.handles.get(left, TensorDesc, TENSOR_DESC)
+        fits = len(desc.dims) == len(port.dims) and all(
+            wanted in (dim, -1) for dim, wanted in zip(desc.dims, port.dims, strict=True)
+        )
+        if desc.dtype == port.dtype and fits:
+            return desc
+    told = inputs.descs.get(at)
+    return None if told is None else process.handles.get(told, TensorDesc, TENSOR_DESC)
 
 
 def told_gears(gears: Sequence[tuple[int, ...]]) -> str:
@@ -166,12 +185,12 @@ def _write_all(process: Process, run: Run, arrays: Sequence[Array]) -> None:
             )  # fmt: skip
         _write(process, array, buffer, facts)
         desc = TensorDesc(facts.dtype, tuple(array.shape), facts.format)
-        known = run.target.descs.get(at)
+        known = run.target.left.get(at)
         held = None if known is None else process.handles.get(known, TensorDesc, TENSOR_DESC)
         if held is not None:
-            held.dims = desc.dims
+            held.dtype, held.dims, held.format = desc.dtype, desc.dims, desc.format
         else:
-            run.target.descs[at] = process.handles.add(desc)
+            run.target.left[at] = process.handles.add(desc)
 
 
 def _write(process: Process, array: Array, buffer: DataBuffer, facts: PortFacts) -> None:

@@ -15,6 +15,7 @@ from gerules.compat.acl.memory import Side
 from gerules.compat.acl.model_facts import SHAPE_INPUT, GearKind, ModelFacts
 from gerules.compat.acl.process import PROCESS
 from gerules.errors import table
+from gerules.text.counts import count_text
 
 _INT64: Final = 9
 NO_DIMS: Final[Mapping[str, object]] = {}
@@ -101,7 +102,8 @@ def _choose(model_id: int, dataset: int, index: int, kind: GearKind, gear: tuple
     if at != facts.shape_input or at >= len(found.buffers):
         raise fault(
             codes.INVALID_PARAM, table.ACL_ARGUMENT, argument="index", value=at,
-            reason=f"{SHAPE_INPUT} is input {facts.shape_input}, of {len(found.buffers)} buffers",
+            reason=f"{SHAPE_INPUT} is input {facts.shape_input}, "
+            f"of {count_text(len(found.buffers), 'buffer')}",
             remedy=f'pass acl.mdl.get_input_index_by_name(desc, "{SHAPE_INPUT}")',
         )  # fmt: skip
     if gear not in facts.gears:

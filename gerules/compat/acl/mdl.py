@@ -39,6 +39,7 @@ from gerules.compat.acl.models import LoadedModel
 from gerules.compat.acl.models import query_size as size_of_file
 from gerules.compat.acl.process import PROCESS
 from gerules.errors import table
+from gerules.text.counts import there_are
 
 Dims = dict[str, object]
 """`name`, `dimCount`, `dims`."""
@@ -156,7 +157,7 @@ def bundle_get_model_num(bundle_id: int) -> int:
 def bundle_get_model_id(bundle_id: int, index: int) -> int:
     """Return the number of a model of a bundle, and 0, 100000 or 100011."""
     models = PROCESS.models.bundle(bundle_id).models
-    return models[_place(index, len(models), "models")]
+    return models[_place(index, len(models), "model")]
 
 
 @returns_code("acl.mdl.bundle_unload")
@@ -307,7 +308,8 @@ def create_dataset() -> int:
 @returns_code("acl.mdl.destroy_dataset")
 def destroy_dataset(dataset: int) -> None:
     """Forget a data set, not its buffers. Returns 0 or 100000."""
-    for desc in PROCESS.handles.remove(dataset, Dataset, DATASET).descs.values():
+    found = PROCESS.handles.remove(dataset, Dataset, DATASET)
+    for desc in (*found.descs.values(), *found.left.values()):
         PROCESS.handles.discard(desc)
 
 
@@ -333,7 +335,7 @@ def get_dataset_num_buffers(dataset: int) -> int:
 def get_dataset_buffer(dataset: int, index: int) -> int:
     """Return the handle of a buffer, 0 when there is none."""
     buffers = PROCESS.handles.get(dataset, Dataset, DATASET).buffers
-    return buffers[_place(index, len(buffers), "buffers")]
+    return buffers[_place(index, len(buffers), "buffer")]
 
 
 def set_dataset_tensor_desc(dataset: int, tensor_desc: int, index: int) -> tuple[int, int]:
@@ -344,9 +346,10 @@ def set_dataset_tensor_desc(dataset: int, tensor_desc: int, index: int) -> tuple
 @returns_code("acl.mdl.set_dataset_tensor_desc")
 def _set_dataset_tensor_desc(dataset: int, tensor_desc: int, index: int) -> None:
     found = PROCESS.handles.get(dataset, Dataset, DATASET)
-    at = _place(index, len(found.buffers), "buffers")
+    at = _place(index, len(found.buffers), "buffer")
     desc = PROCESS.handles.get(tensor_desc, TensorDesc, TENSOR_DESC)
     PROCESS.handles.discard(found.descs.get(at, 0))
+    PROCESS.handles.discard(found.left.pop(at, 0))
     # A copy, as on the device: the caller may destroy its own.
     found.descs[at] = PROCESS.handles.add(TensorDesc(desc.dtype, desc.dims, desc.format))
 
@@ -355,7 +358,7 @@ def _set_dataset_tensor_desc(dataset: int, tensor_desc: int, index: int) -> None
 def get_dataset_tensor_desc(dataset: int, index: int) -> int:
     """Return the handle of a description that was set, or that a run left; 0 when there is none."""
     found = PROCESS.handles.get(dataset, Dataset, DATASET)
-    return found.descs.get(_place(index, len(found.buffers), "buffers"), 0)
+    return found.desc_at(_place(index, len(found.buffers), "buffer"))
 
 
 # ---------------------------------------------------------------- runs
@@ -410,25 +413,25 @@ def _place(index: object, n_items: int, what: str) -> int:
     if at >= n_items:
         raise fault(
             codes.INVALID_PARAM, table.ACL_ARGUMENT, argument="index", value=at,
-            reason=f"there are {n_items} {what}", remedy="count from 0",
+            reason=there_are(n_items, what), remedy="count from 0",
         )  # fmt: skip
     return at
 
 
 def _input(handle: int, index: object) -> PortFacts:
     ports = _facts(handle).inputs
-    return ports[_place(index, len(ports), "inputs")]
+    return ports[_place(index, len(ports), "input")]
 
 
 def _output(handle: int, index: object) -> PortFacts:
     ports = _facts(handle).outputs
-    return ports[_place(index, len(ports), "outputs")]
+    return ports[_place(index, len(ports), "output")]
 
 
 def _dims_of(handle: int, index: object, side: str) -> Dims:
     facts = _facts(handle)
     ports = facts.inputs if side == "input" else facts.outputs
-    at = _place(index, len(ports), f"{side}s")
+    at = _place(index, len(ports), side)
     port = ports[at]
     return {
         "name": _short_name(port.name, _number_of(handle), side, at),

@@ -224,9 +224,10 @@ class Memory:
             if address == 0:
                 raise self._not_there(address, "address", name, code=codes.INVALID_PARAM)
         if size_bytes == 0 or size_bytes > room_bytes:
+            reason = f"dest_max is {room_bytes}" if size_bytes else "there is nothing to copy"
             raise fault(
                 codes.RT_PARAM_INVALID, table.ACL_ARGUMENT, argument="count", value=size_bytes,
-                reason=f"dest_max is {room_bytes}", remedy="pass 1 to dest_max bytes",
+                reason=reason, remedy="pass 1 to dest_max bytes",
             )  # fmt: skip
         to, of = _SIDES[kind]
         code = codes.RT_PARAM_INVALID

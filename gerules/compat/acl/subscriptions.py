@@ -18,6 +18,7 @@ from gerules.compat.acl.memory import Bytes
 from gerules.compat.acl.models import LoadedModel
 from gerules.errors import table
 from gerules.runtime.executor import OpTime
+from gerules.text.counts import there_are
 
 SUBSCRIPTION: Final = Kind("subscription", "create_subscribe_config")
 
@@ -103,7 +104,7 @@ def read_op(data: Bytes, index: int) -> SeenOp:
     if index >= n_ops:
         raise fault(
             codes.INVALID_PARAM, table.ACL_ARGUMENT, argument="index", value=index,
-            reason=f"there are {n_ops} operators", remedy="ask for fewer than acl.prof.get_op_num",
+            reason=there_are(n_ops, "operator"), remedy="ask for fewer than acl.prof.get_op_num",
         )  # fmt: skip
     model, start, end, took, type, name = _RECORD.unpack_from(data.tobytes(), index * RECORD_BYTES)
     return SeenOp(model, start, end, took, _text(type), _text(name))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import cast
+from typing import Literal, cast, overload
 
 from gerules.compat.ge.error import GeError
 from gerules.compat.ge.es.graph_builder import GraphBuilder, TensorHolder
@@ -19,7 +19,13 @@ from gerules.errors import table
 Operator = Callable[..., "TensorHolder | tuple[TensorHolder, ...]"]
 
 
-def __getattr__(name: str) -> Operator:
+@overload
+def __getattr__(name: Literal["__all__"]) -> list[str]: ...
+@overload
+def __getattr__(name: str) -> Operator: ...
+def __getattr__(name: str) -> Operator | list[str]:
+    if name == "__all__":  # what `import *` asks for
+        return sorted(OPERATORS)
     if name in OPERATORS:
         return _function(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from gerules.compat.aliases import lend_names
 from gerules.compat.ge.error import GeError, told
 from gerules.errors import table
 from gerules.pipeline.python_rules import SUFFIX, import_rules
@@ -29,6 +30,7 @@ def load_passes() -> list[str]:
             files.append(path)
         else:
             raise GeError(table.FILE_NOT_FOUND, path=part, reason=f"{VARIABLE} names it, and it is not there")
+    lend_names()
     for path in files:
         told(lambda path=path: import_rules(path))
     return [str(path) for path in files]
