@@ -73,7 +73,7 @@ UNARY: Mapping[str, tuple[Array, Callable[[Array], Array]]] = {
     "Acos": (SMALL, np.arccos),    "Atan": (X, np.arctan), "Sinh": (X, np.sinh), "Cosh": (X, np.cosh),
     "Square": (X, np.square),
     "Rsqrt": (POSITIVE, lambda x: 1 / np.sqrt(x)), "Relu6": (X * 5, lambda x: np.clip(x, 0, 6)),
-    "Gelu": (X, tanh_gelu), "FastGelu": (X, tanh_gelu),
+    "Gelu": (X, tanh_gelu), "FastGelu": (X, lambda x: x / (1 + np.exp(-1.702 * x))),
 }  # fmt: skip
 
 BINARY: Mapping[str, Callable[[Array, Array], Array]] = {
@@ -153,6 +153,7 @@ W, WG, V4 = f32(8, 4, 3, 3), f32(8, 2, 3, 3), f32(4)
 INDEX = np.array([[2, 0], [1, 1]], np.int64)
 SPREAD = POSITIVE[0, 0] + 0.5
 CHANNEL = (1, 4, 1, 1)
+BATCH_T = f32(2, 3, 5).swapaxes(1, 2).copy()
 
 CASES = [
     *(Case(type, [x], call(x)) for type, (x, call) in UNARY.items()),
@@ -173,7 +174,12 @@ CASES = [
     Case("LeakyRelu", [X], np.where(X > 0, X, 0.2 * X), {"negative_slope": 0.2}),
     Case("Elu", [X], np.where(X > 0, X, 0.7 * np.expm1(X)), {"alpha": 0.7}),
     Case("HardSigmoid", [X], np.clip(X / 6 + 0.5, 0, 1)),
-    Case("PRelu", [IMAGE, V4.reshape(4, 1, 1)], np.where(IMAGE > 0, IMAGE, IMAGE * V4.reshape(CHANNEL))),
+    *(
+        Case("PRelu", [IMAGE, weight], np.where(IMAGE > 0, IMAGE, IMAGE * V4.reshape(CHANNEL)))
+        for weight in (V4, V4.reshape(4, 1, 1))
+    ),
+    Case("PRelu", [IMAGE, V4[:1]], np.where(IMAGE > 0, IMAGE, IMAGE * V4[0])),
+    Case("PRelu", [A, A[0]], np.where(A > 0, A, A * A[0])),
     Case("Muls", [X], X * np.float32(1.5), {"value": 1.5}),
     Case("Adds", [X], X + np.float32(1.5), {"value": 1.5}),
     Case("AddN", [[X, Y, X]], X + Y + X, {"N": 3}),
@@ -185,6 +191,9 @@ CASES = [
     Case("MatMulV2", [A, B, BIAS], A @ B + BIAS),
     Case("MatMulV2", [A.T.copy(), B.T.copy()], A @ B, {"transpose_x1": True, "transpose_x2": True}),
     Case("BatchMatMul", [f32(2, 3, 5), f32(2, 5, 4)], f32(2, 3, 5) @ f32(2, 5, 4)),
+    Case("BatchMatMul", [BATCH_T, f32(2, 5, 4)], f32(2, 3, 5) @ f32(2, 5, 4), {"adj_x1": True}),
+    Case("BatchMatMulV2", [BATCH_T, B.T.copy(), BIAS], f32(2, 3, 5) @ B + BIAS,
+         {"adj_x1": True, "adj_x2": True}),
     Case("BatchMatMulV2", [f32(2, 3, 5), f32(5, 4), BIAS], f32(2, 3, 5) @ f32(5, 4) + BIAS),
     Case("GEMM", [A, B, BIAS, 0.5, 2.0], 0.5 * A @ B + 2 * BIAS),
     # ------------------------------------------------------------ choices
@@ -238,7 +247,15 @@ CASES = [
             * V4.reshape(CHANNEL) + BIAS.reshape(CHANNEL),
             {"epsilon": 1e-3}, 1e-5,
         )
-        for type in ("BNInference", "BNInfer", "BatchNorm")
+        for type in ("BNInference", "BNInfer")
+    ),
+    Case(
+        "BatchNorm", [IMAGE, V4, BIAS, V4 / 2, SPREAD],
+        (
+            (IMAGE - (V4 / 2).reshape(CHANNEL)) / np.sqrt(SPREAD.reshape(CHANNEL) + 1e-3)
+            * V4.reshape(CHANNEL) + BIAS.reshape(CHANNEL), V4 / 2, SPREAD, V4 / 2, SPREAD,
+        ),
+        {"epsilon": 1e-3}, 1e-5,
     ),
     Case(
         "LayerNorm", [X, V4, BIAS],
@@ -247,14 +264,29 @@ CASES = [
         ),
         {"begin_norm_axis": 2, "epsilon": 1e-3}, 1e-5,
     ),
-    Case("LayerNormV4", [X, [3, 4]], normalized(X, (1, 2), 1e-5), {}, 1e-5),
-    Case("LayerNormV4", [X, [4], V4, BIAS], normalized(X, (2,), 1e-5) * V4 + BIAS, {}, 1e-5),
+    *(
+        Case(
+            "LayerNormV4", [X, shape, *more],
+            (
+                normalized(X, axes, 1e-5) * scale + shift, X.mean(axes, keepdims=True),
+                1 / np.sqrt(X.var(axes, keepdims=True) + 1e-5),
+            ),
+            {}, 1e-5,
+        )
+        for shape, axes, more, scale, shift in (
+            ([3, 4], (1, 2), [], 1, 0), ([4], (2,), [V4, BIAS], V4, BIAS),
+        )
+    ),
     Case("SoftmaxV2", [X], softmax(X, -1)),
     Case("SoftmaxV2", [X], softmax(X, 1), {"axes": [1]}),
     Case("LogSoftmaxV2", [X], np.log(softmax(X, -1))),
     # ------------------------------------------------------------ shapes
     Case("Reshape", [X, [4, -1]], X.reshape(4, -1)),
     Case("FlattenV2", [X], X.reshape(2, 12)),
+    Case("FlattenV2", [IMAGE], IMAGE.reshape(2, 28, 6), {"axis": 1, "end_axis": 2}),
+    Case("FlattenV2", [IMAGE], IMAGE.reshape(2, 4, 42), {"axis": -2}),
+    Case("FlattenV2", [IMAGE], IMAGE.reshape(-1), {"axis": 0}),
+    Case("FlattenV2", [IMAGE], IMAGE, {"axis": 3, "end_axis": 3}),
     Case("Flatten", [X], X.reshape(2, 12)),
     Case("Squeeze", [X.reshape(2, 1, 3, 4, 1)], X.reshape(2, 3, 4, 1), {"axis": [1]}),
     Case("Squeeze", [X.reshape(2, 1, 3, 4, 1)], X),
@@ -309,7 +341,9 @@ def build(case: Case) -> tuple[ge.Graph, list[Array]]:
 
     inputs = [take(item) for item in case.inputs]
     made = getattr(ge.es.all, case.type)(*inputs, owner_builder=builder, **case.attrs)
-    return builder.build_and_reset(list(made) if isinstance(made, tuple) else [made]), given
+    outputs = list(made) if isinstance(made, tuple) else [made]
+    # The last output of some is reserved for something, and is not there.
+    return builder.build_and_reset(outputs[: 5 if case.type == "BatchNorm" else None]), given
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.type)
@@ -332,3 +366,42 @@ def test_an_operator_computes_what_it_says(case: Case) -> None:
 def test_every_operator_has_a_case() -> None:
     # Those with graphs inside are tested with the graphs.
     assert sorted(OPERATORS) == sorted({case.type for case in CASES} | {"If"})
+
+
+def test_numbers_of_an_operator_are_of_the_type_beside_them() -> None:
+    builder = ge.GraphBuilder("half")
+    x = builder.create_input(0, name="x", data_type=ge.DataType.DT_FLOAT16, shape=[2, 4])
+    ops = ge.es.all
+    gamma = ge.Tensor(np.ones(4, np.float16))
+    made = [
+        ops.Muls(x, value=1.5), ops.Adds(x, value=1.5), ops.Relu6(x), ops.Swish(x, scale=1.5),
+        ops.FastGelu(x), ops.LayerNormV4(x, [4])[0], *ops.LayerNorm(x, gamma, gamma, begin_norm_axis=1),
+    ]  # fmt: skip
+    lowered = infer_graph(to_graph(builder.build_and_reset(made)), SCHEMAS)
+    # Statistics are computed in f32.
+    assert [str(lowered.type_of(value))[:3] for value in lowered.outputs] == ["f16"] * 7 + ["f32"] * 2
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda x: ge.es.all.BatchMatMul(x, x, adj_x1=True), "rank of its input x1 is not known"),
+        (lambda x: ge.es.all.FlattenV2(x, axis=0), "rank of its input x is not known"),
+        (lambda x: ge.es.all.ArgMaxV2(x, 1, dtype=77), "77 is no element type"),
+        (lambda x: ge.es.all.Relu(x, x), "it has 2 inputs"),
+    ],
+)
+def test_what_an_operator_cannot_be_is_told(
+    make: Callable[[ge.TensorHolder], ge.TensorHolder], reason: str
+) -> None:
+    builder = ge.GraphBuilder("open")
+    with pytest.raises(ge.GeError, match=reason) as error:
+        to_graph(builder.build_and_reset([make(builder.create_input(0))]))
+    assert error.value.code == "E41002"
+
+
+def test_axes_that_are_none_are_told() -> None:
+    builder = ge.GraphBuilder("flat")
+    x = builder.create_input(0, shape=[2, 3])
+    with pytest.raises(ge.GeError, match="no axes are 1 to 2 of 2"):
+        to_graph(builder.build_and_reset([ge.es.all.FlattenV2(x, axis=1, end_axis=2)]))

@@ -7,6 +7,7 @@ from typing import Final
 
 import gerules.pipeline as pipeline
 from gerules.compat.ge.error import GeError, told
+from gerules.compat.ge.graph.conversion import shown
 from gerules.compat.ge.graph.graph import Graph
 from gerules.compat.ge.options import Options, merged, read_options
 from gerules.compat.ge.to_graph import to_graph
@@ -45,12 +46,22 @@ PROCESS: Final = Process()
 """The one of this process."""
 
 
+def check_graph(graph: object) -> None:
+    """Raise GeError E41004 unless something is a graph."""
+    if not isinstance(graph, Graph):
+        raise GeError(
+            table.GE_BAD_GRAPH, name=shown(graph), reason=f"it is a {type(graph).__name__}",
+            remedy="pass a ge.Graph, such as GraphBuilder.build_and_reset returns",
+        )  # fmt: skip
+
+
 def compile_graph(graph: Graph, options: Options | None = None) -> CompiledModel:
     """Compile a graph with the options of the process and its own.
 
     Raises:
         GeError: every fault of the graph, of the options, and of the compile.
     """
+    check_graph(graph)
     chosen = read_options(merged(PROCESS.options, options))
     lowered = to_graph(graph)
     model = told(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gerules.compat.ge.graph.types import DataType
 from gerules.compat.ge.lowering import REQUIRED, Lowering, Value, operator
 
@@ -44,10 +42,16 @@ _define_plain()
 
 
 # ---------------------------------------------------------------- elementwise
-@operator("Gelu FastGelu", "x")
+@operator("Gelu", "x")
 def _gelu(n: Lowering) -> Value:
     # The Graph Engine's Gelu is the one by tanh.
     return n.op("Gelu", n["x"], approximate="tanh")
+
+
+@operator("FastGelu", "x")
+def _fast_gelu(n: Lowering) -> Value:
+    # x / (1 + exp(-1.702 x)). Source: cann/ops-nn, `fast_gelu_proto.h`, for Ascend910B and later.
+    return _gated(n, 1.702)
 
 
 @operator("GeluV2", "x", approximate="none")
@@ -57,14 +61,17 @@ def _gelu_v2(n: Lowering) -> Value:
 
 @operator("Swish", "x", scale=1.0)
 def _swish(n: Lowering) -> Value:
-    scale = n.float_attr("scale")
-    inner = n["x"] if scale == 1.0 else n.op("Mul", n["x"], n.const(scale, np.float32))
+    return _gated(n, n.float_attr("scale"))
+
+
+def _gated(n: Lowering, scale: float) -> Value:
+    inner = n["x"] if scale == 1.0 else n.op("Mul", n["x"], n.number_like(scale, n["x"]))
     return n.op("Mul", n["x"], n.op("Sigmoid", inner))
 
 
 @operator("Relu6", "x")
 def _relu6(n: Lowering) -> Value:
-    return n.op("Clip", n["x"], n.const(0, np.float32), n.const(6, np.float32))
+    return n.op("Clip", n["x"], n.number_like(0, n["x"]), n.number_like(6, n["x"]))
 
 
 @operator("ClipByValue", "x clip_value_min clip_value_max")
@@ -91,7 +98,17 @@ def _hard_sigmoid(n: Lowering) -> Value:
 
 @operator("PRelu", "x weight")
 def _prelu(n: Lowering) -> Value:
-    return n.op("PRelu", n["x"], n["weight"])
+    # A weight for each channel, which is the second dimension; one number alone goes as it is.
+    shape = n.sink.type_of(n["weight"]).shape
+    if shape is None or len(shape) != 1 or shape == (1,):
+        return n.op("PRelu", n["x"], n["weight"])
+    n_after = max(0, n.rank_of("x") - 2)
+    if not n_after:
+        return n.op("PRelu", n["x"], n["weight"])
+    found = n.sink.array_of(n["weight"])
+    if found is not None:
+        return n.op("PRelu", n["x"], n.sink.add_const(found.reshape(-1, *[1] * n_after)))
+    return n.op("PRelu", n["x"], n.op("Reshape", n["weight"], n.const([-1, *[1] * n_after])))
 
 
 @operator("Square", "x")
@@ -112,12 +129,12 @@ def _rsqrt(n: Lowering) -> Value:
 
 @operator("Muls", "x", value=REQUIRED)
 def _muls(n: Lowering) -> Value:
-    return n.op("Mul", n["x"], n.const(n.float_attr("value"), np.float32))
+    return n.op("Mul", n["x"], n.number_like(n.float_attr("value"), n["x"]))
 
 
 @operator("Adds", "x", value=REQUIRED)
 def _adds(n: Lowering) -> Value:
-    return n.op("Add", n["x"], n.const(n.float_attr("value"), np.float32))
+    return n.op("Add", n["x"], n.number_like(n.float_attr("value"), n["x"]))
 
 
 @operator("AddN", "x*")
@@ -132,12 +149,15 @@ def _select(n: Lowering) -> Value:
 
 @operator("Cast", "x", dst_type=REQUIRED)
 def _cast(n: Lowering) -> Value:
-    number = n.int_attr("dst_type")
+    return n.op("Cast", n["x"], to=_data_type(n, "dst_type").ir)
+
+
+def _data_type(n: Lowering, name: str) -> DataType:
+    number = n.int_attr(name)
     try:
-        dtype = DataType(number).ir
+        return DataType(number)
     except ValueError:
         raise n.fault(f"{number} is no element type", "pass a DataType") from None
-    return n.op("Cast", n["x"], to=dtype)
 
 
 # ---------------------------------------------------------------- products
@@ -165,11 +185,19 @@ def _product(n: Lowering, transposes_first: int, transposes_second: int, *, rank
         return n.op(
             "Gemm", n["x1"], n["x2"], bias, transA=transposes_first, transB=transposes_second
         )  # fmt: skip
-    if transposes_first or transposes_second:
-        raise n.fault("transposed batches are not lowered", "put a Transpose before it")
-    product = n.op("MatMul", n["x1"], n["x2"])
+    first = _transposed(n, "x1") if transposes_first else n["x1"]
+    second = _transposed(n, "x2") if transposes_second else n["x2"]
+    product = n.op("MatMul", first, second)
     bias = n.get("bias") if "bias?" in n.operator.inputs else None
     return product if bias is None else n.op("Add", product, bias)
+
+
+def _transposed(n: Lowering, name: str) -> Value:
+    """Matrices of a batch, their rows and columns exchanged."""
+    rank = n.rank_of(name)
+    if rank < 2:
+        raise n.fault(f"its input {name} has rank {rank}", "give matrices")
+    return n.op("Transpose", n[name], perm=(*range(rank - 2), rank - 1, rank - 2))
 
 
 @operator("GEMM", "a b c alpha beta", transpose_a=False, transpose_b=False)
@@ -210,5 +238,5 @@ def _cumsum(n: Lowering) -> Value:
 
 
 def _index_typed(n: Lowering, found: Value) -> Value:
-    wanted = DataType(n.int_attr("dtype"))
+    wanted = _data_type(n, "dtype")
     return found if wanted is DataType.DT_INT64 else n.op("Cast", found, to=wanted.ir)

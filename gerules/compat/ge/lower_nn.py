@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gerules.compat.ge.lowering import REQUIRED, Lowering, Value, operator
-from gerules.ir import Attr
+from gerules.ir import Attr, DType
 
 _AUTO_PAD = {"SAME": "SAME_UPPER", "VALID": "VALID"}
 
@@ -142,12 +142,17 @@ def _batch_norm_inference(n: Lowering) -> Value:
     return _normalized(n)
 
 
-@operator("BatchNorm", "x scale offset mean variance", epsilon=0.0001, data_format="NCHW", is_training=False)
-def _batch_norm(n: Lowering) -> Value:
+@operator(
+    "BatchNorm", "x scale offset mean variance",
+    "y batch_mean batch_variance reserve_space_1 reserve_space_2 reserve_space_3", epsilon=0.0001,
+    data_format="NCHW", is_training=False, exponential_avg_factor=1.0,
+)  # fmt: skip
+def _batch_norm(n: Lowering) -> tuple[Value, ...]:
     _need_nchw(n)
     if n.int_attr("is_training"):
         raise n.fault("training is not lowered", "set is_training to False")
-    return _normalized(n)
+    # Without training, statistics are passed on; the last output means nothing, and is not there.
+    return _normalized(n), n["mean"], n["variance"], n["mean"], n["variance"]
 
 
 def _normalized(n: Lowering) -> Value:
@@ -160,23 +165,29 @@ def _normalized(n: Lowering) -> Value:
 )
 def _layer_norm(n: Lowering) -> tuple[Value, ...]:
     epsilon = n.float_attr("epsilon")
-    y, mean, inverse = n.ops(
-        3, "LayerNormalization", n["x"], n["gamma"], n["beta"], axis=n.int_attr("begin_norm_axis"),
+    made = n.ops(
+        n.n_read, "LayerNormalization", n["x"], n["gamma"], n["beta"], axis=n.int_attr("begin_norm_axis"),
         epsilon=epsilon
     )  # fmt: skip
+    if len(made) < 3:
+        return made
+    y, mean, inverse = made
     square = n.op("Reciprocal", n.op("Mul", inverse, inverse))
-    return y, mean, n.op("Sub", square, n.const(epsilon, np.float32))
+    return y, mean, n.op("Sub", square, n.number_like(epsilon, inverse))
 
 
-@operator("LayerNormV4", "x normalized_shape gamma? beta?", epsilon=1e-5)
-def _layer_norm_v4(n: Lowering) -> Value:
+@operator("LayerNormV4", "x normalized_shape gamma? beta?", "y mean rstd", epsilon=1e-5)
+def _layer_norm_v4(n: Lowering) -> tuple[Value, ...]:
     gamma = n.get("gamma")
     if gamma is None:
-        gamma = n.const(np.ones(n.ints("normalized_shape")), np.float32)
+        dtype = n.sink.type_of(n["x"]).dtype
+        known = np.float32 if dtype is DType.UNKNOWN else dtype.numpy
+        gamma = n.const(np.ones(n.ints("normalized_shape")), known)
     axis = -len(n.ints("normalized_shape"))
-    return n.op(
-        "LayerNormalization", n["x"], gamma, n.get("beta"), axis=axis, epsilon=n.float_attr("epsilon")
-    )
+    return n.ops(
+        n.n_read, "LayerNormalization", n["x"], gamma, n.get("beta"), axis=axis,
+        epsilon=n.float_attr("epsilon"),
+    )  # fmt: skip
 
 
 @operator("SoftmaxV2", "x", axes=(-1,), half_to_float=False)

@@ -20,9 +20,18 @@ def _reshape(n: Lowering) -> Value:
 
 @operator("FlattenV2", "x", axis=1, end_axis=-1)
 def _flatten_v2(n: Lowering) -> Value:
-    if n.int_attr("end_axis") != -1:
-        raise n.fault("an end_axis before the last is not lowered", "use Reshape")
-    return n.op("Flatten", n["x"], axis=n.int_attr("axis"))
+    axis, end = n.int_attr("axis"), n.int_attr("end_axis")
+    if (axis, end) == (1, -1):
+        return n.op("Flatten", n["x"], axis=1)
+    rank = n.rank_of("x")
+    first, last = (at + rank if at < 0 else at for at in (axis, end))
+    if not 0 <= first <= last < rank:
+        raise n.fault(f"no axes are {axis} to {end} of {rank}", "give a first and a last axis of x")
+    if last == rank - 1:
+        return n.op("Reshape", n["x"], n.const([0] * first + [-1]))
+    # 0 stands for the size at its own place, and what comes after is at another one.
+    after = n.op("Shape", n["x"], start=last + 1)
+    return n.op("Reshape", n["x"], n.op("Concat", n.const([0] * first + [-1]), after, axis=0))
 
 
 @operator("Flatten", "x", axis=1)

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from gerules.compat.ge.error import GeError
 from gerules.compat.ge.graph.graph import Graph
 from gerules.errors import table
-from gerules.ir import Attr
+from gerules.ir import Attr, DType, TensorType
+from gerules.text.counts import count_text
 
 Array = npt.NDArray[np.generic]
 Value = int
@@ -32,8 +33,8 @@ class Sink(Protocol):
         """Add an operator and return its outputs."""
         ...
 
-    def add_const(self, array: Array) -> Value:
-        """Add a constant."""
+    def add_const(self, array: Array, *, is_fixed: bool = False) -> Value:
+        """Add a constant; `is_fixed` says that the operator is another one with another value."""
         ...
 
     def add_branches(
@@ -44,6 +45,10 @@ class Sink(Protocol):
 
     def array_of(self, value: Value) -> Array | None:
         """Return the elements of a constant, None for other values."""
+        ...
+
+    def type_of(self, value: Value) -> TensorType:
+        """Return what is known of the type of a value."""
         ...
 
 
@@ -115,7 +120,11 @@ def find_operator(type: str, *, place: str = "") -> GeOperator:
 
 
 class Lowering:
-    """One node on its way: its inputs and attributes, and what builds operators in its place."""
+    """One node on its way: its inputs and attributes, and what builds operators in its place.
+
+    Args:
+        n_read: How many of its outputs somebody reads; those after them need not be built.
+    """
 
     def __init__(
         self,
@@ -124,10 +133,12 @@ class Lowering:
         inputs: Sequence[Value | None],
         attrs: Mapping[str, object],
         sink: Sink,
+        n_read: int = 1,
     ) -> None:
         self.operator = operator
         self.name = name
         self.sink = sink
+        self.n_read = max(1, n_read)
         self._groups = dict(
             zip((item.rstrip("?*") for item in operator.inputs), operator.split(inputs), strict=True)
         )
@@ -215,6 +226,19 @@ class Lowering:
         """Add a constant."""
         return self.sink.add_const(np.asarray(value, dtype))
 
+    def number_like(self, value: float, like: Value) -> Value:
+        """Add a number that the operator is made with, of the type of a value beside it."""
+        dtype = self.sink.type_of(like).dtype
+        known = DType.F32 if dtype is DType.UNKNOWN else dtype
+        return self.sink.add_const(np.asarray(value, known.numpy), is_fixed=True)
+
+    def rank_of(self, name: str) -> int:
+        """Return the number of dimensions of an input. Raises GeError E41002 when it is not known."""
+        shape = self.sink.type_of(self[name]).shape
+        if shape is None:
+            raise self.fault(f"the rank of its input {name} is not known", "give the shapes of what it reads")
+        return len(shape)
+
     def fault(self, reason: str, remedy: str) -> GeError:
         """Return what is wrong with the node."""
         return GeError(
@@ -226,7 +250,7 @@ class Lowering:
         operator = self.operator
         takes = ", ".join(operator.inputs) or "no input"
         if operator.dynamic is None and len(inputs) > len(operator.inputs):
-            raise self.fault(f"it has {len(inputs)} inputs", f"it takes {takes}")
+            raise self.fault(f"it has {count_text(len(inputs), 'input')}", f"it takes {takes}")
         for name in operator.inputs:
             if not name.endswith(("?", "*")) and self.get(name) is None:
                 raise self.fault(f"its input {name} is missing", f"it takes {takes}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Final, cast
 
 from gerules.compat.ge.error import GeError
+from gerules.compat.ge.graph.conversion import shown
 from gerules.errors import Faults, GerulesError, table
 from gerules.ir import Dim
 from gerules.passes.bind import parse_shapes
@@ -108,10 +109,15 @@ class CompileChoice:
 
 
 def merged(*levels: Options | InitializeOptions | None) -> dict[str, object]:
-    """Return options of all levels by key; later levels win."""
+    """Return options of all levels by key; later levels win. Raises GeError E10003 for what is none."""
     found: dict[str, object] = {}
     for level in levels:
         plain = level.as_options() if isinstance(level, InitializeOptions) else (level or {})
+        if not isinstance(cast(object, plain), Mapping):
+            raise GeError(
+                table.BAD_OPTION, option="options", value=shown(plain), reason="options go by their names",
+                remedy='pass a dict, such as {"ge.socVersion": "Ascend910B1"}',
+            )  # fmt: skip
         found.update({SHORT.get(key, key): value for key, value in plain.items()})
     return found
 

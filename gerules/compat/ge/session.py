@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from gerules.compat.ge.compiling import TensorMemory, compile_graph, memory_of
+from gerules.compat.ge.compiling import TensorMemory, check_graph, compile_graph, memory_of
 from gerules.compat.ge.error import GeError, told
+from gerules.compat.ge.graph.conversion import is_whole, shown
 from gerules.compat.ge.graph.graph import Graph
 from gerules.compat.ge.graph.tensor import Tensor
 from gerules.compat.ge.options import Options, merged
 from gerules.errors import table
 from gerules.pipeline import CompiledModel
+from gerules.text.counts import count_text
 
 
 @dataclass(slots=True)
@@ -25,11 +28,21 @@ class Session:
     """Graphs that are compiled with the same options."""
 
     def __init__(self, options: Options | None = None) -> None:
-        self._options = dict(options or {})
+        self._options = merged(options)
         self._entries: dict[int, _Entry] = {}
 
     def add_graph(self, graph_id: int, graph: Graph, options: Options | None = None) -> None:
-        """Add a graph under a number. Raises GeError E41006 when another one has it."""
+        """Add a graph under a number.
+
+        Raises:
+            GeError: E41004 for what is no graph, E41006 when another one has the number.
+        """
+        check_graph(graph)
+        if not is_whole(graph_id):
+            raise GeError(
+                table.GE_SEQUENCE, reason=f"a graph has the number {shown(graph_id)}",
+                remedy="number graphs by whole numbers",
+            )  # fmt: skip
         if graph_id in self._entries:
             raise GeError(
                 table.GE_SEQUENCE, reason=f"the session has a graph {graph_id} already",
@@ -49,16 +62,23 @@ class Session:
 
         Raises:
             GeError: as `compile_graph`; E41006 for another number of inputs,
-            E20001 to E20008 for what they are.
+            E41007 for what is no Tensor, E20001 to E20008 for what they are.
         """
         model = self.compile_graph(graph_id)
         ports = model.om.inputs
         if len(inputs) != len(ports):
             raise GeError(
                 table.GE_SEQUENCE,
-                reason=f"graph {graph_id} takes {len(ports)} inputs, not {len(inputs)}",
+                reason=f"graph {graph_id} takes {count_text(len(ports), 'input')}, not {len(inputs)}",
                 remedy=f"give one for each of {', '.join(port.name for port in ports) or 'none'}",
             )  # fmt: skip
+        for port, tensor in zip(ports, inputs, strict=True):
+            if not isinstance(cast(object, tensor), Tensor):
+                raise GeError(
+                    table.GE_BAD_TENSOR,
+                    reason=f"what is given for {port.name} is a {type(tensor).__name__}, no Tensor",
+                    remedy="wrap it: ge.Tensor(array)",
+                )
         feeds = {port.name: tensor.array for port, tensor in zip(ports, inputs, strict=True)}
         made = told(lambda: model.run(feeds))
         return [Tensor(array) for array in made.values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -18,8 +19,9 @@ from gerules.compat.ge.graph.graph import CONSTANTS, DATA, NET_OUTPUT, Graph, No
 from gerules.compat.ge.graph.tensor import Tensor
 from gerules.compat.ge.lowering import Lowering, Value, find_operator
 from gerules.errors import Faults, table
-from gerules.ir import Attr, Body, GraphEditor, Origin, empty_graph
+from gerules.ir import UNKNOWN, Attr, Body, GraphEditor, Origin, TensorType, empty_graph
 from gerules.ir import Graph as IrGraph
+from gerules.ops import Schemas, ShapeError, Vector, Vectors, infer_nodes
 
 Array = npt.NDArray[np.generic]
 
@@ -41,6 +43,8 @@ class GraphSink:
     faults: Faults
     depth: int = 0
     taken: set[str] = field(default_factory=set[str])
+    untyped: list[int] = field(default_factory=list[int])
+    vectors: Vectors = field(default_factory=dict[int, Vector])
 
     def add(
         self, op: str, inputs: Sequence[Value | None], attrs: Mapping[str, Attr], n_outputs: int, name: str
@@ -52,10 +56,11 @@ class GraphSink:
         values = [
             self.editor.add_value(name=called if at == 0 else f"{called}_{at}") for at in range(n_outputs)
         ]
-        self.editor.add_node(op, inputs, values, attrs, name=called, origin=Origin((name,)))
+        node = self.editor.add_node(op, inputs, values, attrs, name=called, origin=Origin((name,)))
+        self.untyped.append(node.id)
         return tuple(values)
 
-    def add_const(self, array: Array) -> Value:
+    def add_const(self, array: Array, *, is_fixed: bool = False) -> Value:
         """Add a constant."""
         return self.editor.add_const(array)
 
@@ -71,13 +76,23 @@ class GraphSink:
         bodies = {key: _body_of(self, graph, inputs, name) for key, graph in branches.items()}
         n_outputs = len(next(iter(branches.values())).outputs)
         values = [self.editor.add_value(name=name if at == 0 else f"{name}_{at}") for at in range(n_outputs)]
-        self.editor.add_node(op, [condition], values, name=name, origin=Origin((name,)), bodies=bodies)
+        node = self.editor.add_node(op, [condition], values, name=name, origin=Origin((name,)), bodies=bodies)
+        self.untyped.append(node.id)
         return tuple(values)
 
     def array_of(self, value: Value) -> Array | None:
         """Return the elements of a constant."""
         const = self.editor.consts.get(value)
         return None if const is None else const.array
+
+    def type_of(self, value: Value) -> TensorType:
+        """Return what is known of the type of a value."""
+        # Few operators ask, and nodes are inferred when one does.
+        with suppress(ShapeError):  # told when the whole graph is inferred
+            infer_nodes(self.editor, self.untyped, Schemas(), vectors=self.vectors)
+        self.untyped.clear()
+        type = self.editor.values[value].type
+        return type if isinstance(type, TensorType) else UNKNOWN
 
 
 @dataclass(slots=True)
@@ -86,6 +101,10 @@ class _Builder:
     editor: GraphEditor
     faults: Faults
     made: dict[Node, tuple[Value, ...]] = field(default_factory=dict["Node", "tuple[Value, ...]"])
+    n_read: dict[Node, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n_read = self.graph.count_read()
 
 
 def to_graph(graph: Graph) -> IrGraph:
@@ -142,6 +161,7 @@ def _body_of(sink: GraphSink, graph: Graph, inputs: Sequence[Value], name: str) 
             )  # fmt: skip
             continue
         outer = inputs[index]
+        sink.type_of(outer)
         inner = builder.editor.add_value(sink.editor.values[outer].type, node.name)
         captures.append((outer, inner))
         builder.made[node] = (inner,)
@@ -217,7 +237,7 @@ def _lower(builder: _Builder, node: Node, sink: GraphSink) -> None:
     try:
         operator = find_operator(node.type, place=node.name)
         attrs = {key: _subgraph_of(builder.graph, key, value) for key, value in node.attrs.items()}
-        made = operator.lower(Lowering(operator, node.name, inputs, attrs, sink))
+        made = operator.lower(Lowering(operator, node.name, inputs, attrs, sink, builder.n_read.get(node, 0)))
     except GeError as error:
         builder.faults.extend(error.diagnostics)
         return

@@ -20,7 +20,7 @@ Operator = Callable[..., "TensorHolder | tuple[TensorHolder, ...]"]
 
 
 @overload
-def __getattr__(name: Literal["__all__"]) -> list[str]: ...
+def __getattr__(name: Literal["__all__"]) -> list[str]: ...  # pyright: ignore[reportOverlappingOverload] (the one name that is no operator)
 @overload
 def __getattr__(name: str) -> Operator: ...
 def __getattr__(name: str) -> Operator | list[str]:

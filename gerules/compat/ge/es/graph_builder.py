@@ -10,9 +10,10 @@ from typing import Final, cast
 import numpy as np
 
 from gerules.compat.ge.error import GeError
+from gerules.compat.ge.graph.conversion import is_whole, shown
 from gerules.compat.ge.graph.graph import DATA, Graph, InDataAnchor, Node, OutDataAnchor
-from gerules.compat.ge.graph.tensor import Tensor, TensorDesc
-from gerules.compat.ge.graph.types import DataType, Format
+from gerules.compat.ge.graph.tensor import Tensor, TensorDesc, dims_of
+from gerules.compat.ge.graph.types import DataType, Format, member_of
 from gerules.errors import table
 
 _BOOLEAN: Final = frozenset(
@@ -54,17 +55,17 @@ class TensorHolder:
 
     def set_data_type(self, data_type: DataType) -> TensorHolder:
         """Say the element type, and return the value."""
-        self.node.get_output_desc(self.index).data_type = DataType(data_type)
+        self.node.get_output_desc(self.index).data_type = member_of(DataType, data_type)
         return self
 
     def set_format(self, format: Format) -> TensorHolder:
         """Say the format, and return the value."""
-        self.node.get_output_desc(self.index).format = Format(format)
+        self.node.get_output_desc(self.index).format = member_of(Format, format)
         return self
 
     def set_shape(self, shape: Sequence[int]) -> TensorHolder:
         """Say the shape, and return the value."""
-        self.node.get_output_desc(self.index).shape = list(shape)
+        self.node.get_output_desc(self.index).shape = dims_of(shape)
         return self
 
     def __add__(self, other: object) -> TensorHolder:
@@ -124,9 +125,18 @@ class GraphBuilder:
         Args:
             index: Its place, from 0.
             shape: -1 is open; without it even the rank is.
+
+        Raises:
+            GeError: E41004 for a place that is none, E41007 for what is no shape, format or element type.
         """
+        if not is_whole(index) or index < 0:
+            raise GeError(
+                table.GE_BAD_GRAPH, name=self._name, reason=f"an input has the place {shown(index)}",
+                remedy="number inputs from 0",
+            )  # fmt: skip
+        desc = TensorDesc([-2] if shape is None else shape, format, data_type)
         node = self._graph.add_node(type_str, name or f"input_{index}", {"index": index})
-        node.update_output_desc(0, TensorDesc([-2] if shape is None else shape, format, data_type))
+        node.update_output_desc(0, desc)
         return TensorHolder(self, node, 0)
 
     def create_inputs(self, num: int, start_index: int = 0) -> list[TensorHolder]:
@@ -136,7 +146,12 @@ class GraphBuilder:
     def create_const(
         self, value: object, data_type: DataType = DataType.DT_FLOAT, shape: Sequence[int] | None = None
     ) -> TensorHolder:
-        """Return a constant. Raises GeError E41007 for what is no tensor."""
+        """Return a constant. Raises GeError E41007 for what is no tensor, or what the type cannot hold."""
+        if value is None:
+            raise GeError(
+                table.GE_BAD_TENSOR, reason="None is no tensor",
+                remedy="pass a numpy array, or numbers in lists of equal lengths",
+            )  # fmt: skip
         tensor = value if isinstance(value, Tensor) else Tensor(value, data_type=data_type, shape=shape)
         node = self._graph.add_node("Const", "", {"value": tensor})
         node.update_output_desc(0, TensorDesc(tensor.shape, tensor.format, tensor.data_type))
@@ -164,7 +179,13 @@ class GraphBuilder:
 
     def create_vector_int64(self, value: Sequence[int]) -> TensorHolder:
         """Return a vector of DT_INT64."""
-        return self.create_const(list(value), DataType.DT_INT64)
+        found = self.create_const(value, DataType.DT_INT64)
+        n_axes = len(found.node.get_output_desc(0).shape)
+        if n_axes != 1:
+            raise GeError(
+                table.GE_BAD_TENSOR, reason=f"{shown(value)} is no vector", remedy="pass numbers in one list"
+            )
+        return found
 
     def create_scalar_float(self, value: float) -> TensorHolder:
         """Return a scalar of DT_FLOAT."""
@@ -231,7 +252,8 @@ class GraphBuilder:
 
     # ------------------------------------------------------------ outputs
     def set_graph_output(self, output: TensorHolder, index: int) -> None:
-        """Say that a value is an output of the graph, at a place from 0."""
+        """Say that a value is an output of the graph, at a place from 0. Raises GeError E41004."""
+        self._check_output(output)
         self._outputs[index] = output
 
     def set_graph_attr(self, name: str, value: object) -> None:
@@ -256,8 +278,10 @@ class GraphBuilder:
         """Return the graph, and begin another one of the same name.
 
         Raises:
-            GeError: E41004 when the outputs are not numbered from 0 without gaps.
+            GeError: E41004 when the outputs are not numbered from 0 without gaps, or are no values of it.
         """
+        for output in outputs or ():
+            self._check_output(output)
         chosen = dict(enumerate(outputs)) if outputs is not None else self._outputs
         if sorted(chosen) != list(range(len(chosen))):
             raise GeError(
@@ -269,6 +293,13 @@ class GraphBuilder:
         self._graph = Graph(self._name)
         self._outputs = {}
         return graph
+
+    def _check_output(self, output: object) -> None:
+        if not isinstance(output, TensorHolder) or output.builder is not self:
+            raise GeError(
+                table.GE_BAD_GRAPH, name=self._name, reason=f"{shown(output)} is no value of it",
+                remedy="pass what its operators returned",
+            )  # fmt: skip
 
     def _holder(self, item: object, dtype: DataType) -> TensorHolder:
         if isinstance(item, TensorHolder):

@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gerules.compat.ge.error import GeError
-from gerules.compat.ge.graph.types import DataType, Format, Placement, data_type_of
+from gerules.compat.ge.graph.conversion import converted, is_whole, numpy_type_of, shown
+from gerules.compat.ge.graph.types import DataType, Format, Placement, data_type_of, member_of
 from gerules.errors import table
 from gerules.ir import UNKNOWN_DIM, TensorType, dtype_of
+from gerules.text.counts import count_text
 from gerules.text.files import open_regular
 
 Array = npt.NDArray[np.generic]
@@ -23,10 +25,10 @@ LARGEST_FILE_BYTES = 1 << 32
 
 
 class Shape:
-    """The sizes of a tensor; -1 is open, a single -2 an open rank."""
+    """The sizes of a tensor; -1 is open, a single -2 an open rank. Raises GeError E41007 for others."""
 
     def __init__(self, dims: Sequence[int] = ()) -> None:
-        self.dims = [int(dim) for dim in dims]
+        self.dims = dims_of(dims)
 
     def get_shape_size(self) -> int:
         """Return the number of elements, -1 where it is open."""
@@ -47,7 +49,11 @@ class Shape:
 
 
 class TensorDesc:
-    """What is known of a tensor: shape, format, element type. `origin_...` are the model's own."""
+    """What is known of a tensor: shape, format, element type. `origin_...` are the model's own.
+
+    Raises:
+        GeError: E41007 for what is no shape, no format, no element type.
+    """
 
     def __init__(
         self,
@@ -55,9 +61,9 @@ class TensorDesc:
         format: Format = Format.FORMAT_ND,
         data_type: DataType = DataType.DT_FLOAT,
     ) -> None:
-        self.shape = list(shape.dims if isinstance(shape, Shape) else shape)
-        self.format = Format(format)
-        self.data_type = DataType(data_type)
+        self.shape = dims_of(shape.dims if isinstance(shape, Shape) else shape)
+        self.format = member_of(Format, format)
+        self.data_type = member_of(DataType, data_type)
         self.origin_shape = list(self.shape)
         self.origin_format = self.format
 
@@ -81,7 +87,8 @@ class Tensor:
         shape: Without it that of the data.
 
     Raises:
-        GeError: E41007 for elements that do not fit the shape or the type, E10001 for a file.
+        GeError: E41007 for elements that do not fit the shape or that the type cannot hold, E10001 for a
+            file.
     """
 
     def __init__(
@@ -93,8 +100,8 @@ class Tensor:
         shape: Sequence[int] | None = None,
         placement: Placement = Placement.PLACEMENT_HOST,
     ) -> None:
-        self.format = Format(format)
-        self.placement = Placement(placement)
+        self.format = member_of(Format, format)
+        self.placement = member_of(Placement, placement)
         if file_path is not None:
             self._array = _read_raw(file_path, DataType.DT_FLOAT if data_type is None else data_type)
         else:
@@ -108,10 +115,9 @@ class Tensor:
         return self._array
 
     @property
-    def data(self) -> list[object]:
-        """The elements in nested lists; a list of one for a scalar."""
-        found = cast(object, self._array.tolist())
-        return cast("list[object]", found) if isinstance(found, list) else [found]
+    def data(self) -> object:
+        """The elements in lists as deep as the shape is long; of a scalar, its element."""
+        return cast(object, self._array.tolist())
 
     @property
     def data_type(self) -> DataType:
@@ -123,7 +129,7 @@ class Tensor:
         """The sizes."""
         return list(self._array.shape)
 
-    def get_data(self) -> list[object]:
+    def get_data(self) -> object:
         """Return `data`."""
         return self.data
 
@@ -133,7 +139,7 @@ class Tensor:
 
     def set_format(self, format: Format) -> Tensor:
         """Set the format, and return the tensor."""
-        self.format = Format(format)
+        self.format = member_of(Format, format)
         return self
 
     def set_shape(self, shape: Sequence[int]) -> Tensor:
@@ -142,8 +148,12 @@ class Tensor:
         return self
 
     def set_data_type(self, data_type: DataType) -> Tensor:
-        """Convert the elements, and return the tensor."""
-        self._array = _converted(self._array, data_type)
+        """Convert the elements, and return the tensor.
+
+        Raises:
+            GeError: E41007 for elements that the type cannot hold.
+        """
+        self._array = converted(self._array, data_type)
         return self
 
     def to_host(self) -> Tensor:
@@ -158,12 +168,29 @@ class Tensor:
         return f"Tensor({self.data_type.name}{self.shape})"
 
     def _reshaped(self, shape: Sequence[int]) -> Array:
-        if prod(shape) != self._array.size:
+        dims = dims_of(shape)
+        if any(dim < 0 for dim in dims) or prod(dims) != self._array.size:
             raise GeError(
-                table.GE_BAD_TENSOR, reason=f"{self._array.size} elements have no shape {list(shape)}",
+                table.GE_BAD_TENSOR,
+                reason=f"{count_text(self._array.size, 'element')} cannot have the shape {dims}",
                 remedy="give as many elements as the shape has",
             )  # fmt: skip
-        return self._array.reshape(tuple(shape))
+        return self._array.reshape(tuple(dims))
+
+
+def dims_of(shape: object) -> list[int]:
+    """Return a shape as numbers; -1 is open, a single -2 an open rank. Raises GeError E41007 for others."""
+    is_list = isinstance(shape, list | tuple | np.ndarray)
+    items = list(cast("Sequence[object]", shape)) if is_list else []
+    given: object = items if is_list else shape
+    found = [int(cast(int, item)) for item in items if is_whole(item)]
+    is_known = found == [UNKNOWN_RANK] or all(dim >= -1 for dim in found)
+    if not is_list or len(found) != len(items) or not is_known:
+        raise GeError(
+            table.GE_BAD_TENSOR, reason=f"{shown(given)} is no shape",
+            remedy="give a list of sizes; -1 is an open size, [-2] alone an open rank",
+        )  # fmt: skip
+    return found
 
 
 def _array_of(data: object, data_type: DataType | None) -> Array:
@@ -177,20 +204,10 @@ def _array_of(data: object, data_type: DataType | None) -> Array:
             table.GE_BAD_TENSOR, reason=f"no tensor can be made of a {type(data).__name__}: {error}",
             remedy="pass a numpy array, or numbers in lists of equal lengths",
         ) from None  # fmt: skip
-    if data_type is None:
-        is_typed = isinstance(data, np.ndarray | np.generic)
-        return array if is_typed or array.dtype.kind == "b" else array.astype(np.float32)
-    return _converted(array, data_type)
-
-
-def _converted(array: Array, data_type: DataType) -> Array:
-    try:
-        return array.astype(DataType(data_type).ir.numpy)
-    except (KeyError, ValueError, TypeError) as error:
-        raise GeError(
-            table.GE_BAD_TENSOR, reason=f"the elements cannot be {data_type!r}: {error}",
-            remedy="choose another element type",
-        ) from None  # fmt: skip
+    if data_type is not None:
+        return converted(array, data_type)
+    is_typed = isinstance(data, np.ndarray | np.generic)
+    return array if is_typed or array.dtype.kind == "b" else converted(array, DataType.DT_FLOAT)
 
 
 def _read_raw(path: str, data_type: DataType) -> Array:
@@ -199,10 +216,11 @@ def _read_raw(path: str, data_type: DataType) -> Array:
             data = file.read(LARGEST_FILE_BYTES)
     except (OSError, ValueError) as error:
         raise GeError(table.FILE_NOT_FOUND, path=path, reason=str(error)) from None
-    dtype = DataType(data_type).ir.numpy
+    dtype = numpy_type_of(data_type)
     if len(data) % dtype.itemsize:
         raise GeError(
-            table.GE_BAD_TENSOR, reason=f"{len(data)} bytes of {path} are no elements of {dtype}",
+            table.GE_BAD_TENSOR,
+            reason=f"{path} has {count_text(len(data), 'byte')}, no whole number of {dtype}",
             remedy="choose the element type of the file",
         )  # fmt: skip
     return np.frombuffer(data, dtype)

@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TypeVar, cast
 
 from gerules.backend.om.numbers import dtype_of_proto, external_of, proto_of_external
+from gerules.compat.ge.error import GeError
+from gerules.errors import table
 from gerules.ir import DType
+
+M = TypeVar("M", bound=IntEnum)
+
+
+def member_of(kind: type[M], value: object) -> M:
+    """Return the member of an enumeration that a number stands for. Raises GeError E41007 for none."""
+    try:
+        return kind(cast(int, value))
+    except ValueError:
+        raise GeError(
+            table.GE_BAD_TENSOR, reason=f"{value!r} is no {kind.__name__}",
+            remedy=f"pass a member of {kind.__name__}",
+        ) from None  # fmt: skip
 
 
 class DataType(IntEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,13 @@ from gerules.compat.ge.lowering import Lowering, Value, find_operator
 from gerules.compat.ge.passes.pattern_pass import PatternMatcherConfig
 from gerules.dsl.pattern_builder import Attribute, Pattern, Term
 from gerules.errors import table
-from gerules.ir import Attr
+from gerules.ir import UNKNOWN, Attr, TensorType
 
 Array = npt.NDArray[np.generic]
 Argument = Term | int | float | None
+
+_ROUNDING: Final = 2.0**-8
+"""How far a number may be from one of an operator, relative to it: as far as BF16 rounds."""
 
 
 @dataclass(slots=True)
@@ -49,12 +52,20 @@ class RuleSink:
         term = self.pattern.op(op, *args, name=self._fresh(), outputs=n_outputs, attrs=rest, **given)
         return tuple(self._keep(item) for item in self.pattern.outputs(term))
 
-    def add_const(self, array: Array) -> Value:
+    def add_const(self, array: Array, *, is_fixed: bool = False) -> Value:
         """Add a constant: any, or one of the value, in a match; the value in a replacement."""
         if self.is_match:
             term = self.pattern.const(self._fresh())
             value = self._keep(term)
-            if self.config.matches_const_values:
+            if is_fixed:
+                # A number of any float type: the type's own rounding is none of the operator's.
+                number = float(cast(float, array.item()))
+                self.pattern.where(
+                    f"is_scalar({term.name}) and "
+                    f"abs(scalar({term.name}) - {number!r}) <= {abs(number) * _ROUNDING!r}",
+                    otherwise="a number has another value than the operator's",
+                )
+            elif self.config.matches_const_values:
                 self.pattern.where(
                     f"same_value({term.name}, {_text(array)})" if array.size > 1 else
                     f"is_scalar({term.name}) and scalar({term.name}) == {array.reshape(-1)[0].item()!r}",
@@ -80,6 +91,10 @@ class RuleSink:
         """Return the elements of a constant of the pattern itself."""
         return self.arrays.get(value)
 
+    def type_of(self, value: Value) -> TensorType:
+        """Return nothing: a pattern is matched whatever the types are."""
+        return UNKNOWN
+
     def add_input(self, term: Term) -> Value:
         """Add a value from outside."""
         return self._keep(term)
@@ -101,6 +116,7 @@ def lower_into(sink: RuleSink, graph: Graph, inputs: Mapping[int, Term], name: s
     Raises:
         GeError: E41001, E41002 for its nodes; E41005 for an input that the pattern does not have.
     """
+    n_read = graph.count_read()
     for node in graph.get_direct_nodes():
         if node.type == NET_OUTPUT:
             continue
@@ -116,7 +132,10 @@ def lower_into(sink: RuleSink, graph: Graph, inputs: Mapping[int, Term], name: s
             continue
         operator = find_operator(node.type, place=f"{name}, {node.name}")
         values = [None if source is None else _port(sink, source, name) for source in node.sources]
-        made = operator.lower(Lowering(operator, f"{name}, {node.name}", values, node.attrs, sink))
+        lowering = Lowering(
+            operator, f"{name}, {node.name}", values, node.attrs, sink, n_read.get(node, 0)
+        )  # fmt: skip
+        made = operator.lower(lowering)
         for at, value in enumerate(made if isinstance(made, tuple) else (made,)):
             sink.ports[node, at] = value
     return [_port(sink, port, name) for port in graph.outputs]
