@@ -210,8 +210,8 @@ def _key(path: Path) -> str:
 
 
 def _key_of_text(source: Source) -> str:
-    """What identifies a text; one that a Python file makes is not that file."""
-    return f"text:{source.name}:{source.lines[0]}" if source.lines else _key_of_name(source.name)
+    """What identifies a text; one that a Python file makes is not that file, and a line may make several."""
+    return f"text:{source.name}:{source.text}" if source.lines else _key_of_name(source.name)
 
 
 def _key_of_name(name: str) -> str:

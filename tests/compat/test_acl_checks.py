@@ -28,7 +28,9 @@ def test_sizes_are_checked(session: int) -> None:
     assert "takes 17 bytes; there are 16" in (acl.get_recent_err_msg() or "")
     assert acl.rt.memcpy(device + 8, 8, host + 8, 8, H2D) == 0
     assert acl.rt.memcpy(device + 8, 16, host, 9, H2D) == 107000
+    acl.get_recent_err_msg()
     assert acl.rt.memcpy(device, 16, host, 0, H2D) == 107000
+    assert "count is 0: there is nothing to copy" in (acl.get_recent_err_msg() or "")
     assert acl.rt.memset(device, 16, 0, 17) == 107000
     assert acl.rt.memset(device + 15, 1, 0, 1) == 0
     assert acl.rt.malloc(0, 0)[1] == 100000

@@ -192,6 +192,38 @@ def test_open_shapes_are_described_and_outputs_allocated_by_the_run(session: int
     good(acl.rt.free(acl.get_data_buffer_addr(acl.mdl.get_dataset_buffer(outputs, 0))))
 
 
+FLAT = """graph flat:
+    opset 17
+    input x: f32[8]
+    y: f32[8] = Neg(x)
+    return y
+"""
+
+
+def test_what_one_model_gives_another_one_takes(session: int, tmp_path: Path) -> None:
+    first, desc = loaded(build(SCALE, tmp_path / "scale.om"))
+    second, flat_desc = loaded(build(FLAT, tmp_path / "flat.om"))
+    opened, open_desc = loaded(build(OPEN, tmp_path / "open.om"))
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    inputs, between, after, last = (
+        dataset_of([x]), empty_outputs(desc), empty_outputs(flat_desc), empty_outputs(open_desc),
+    )  # fmt: skip
+    good(acl.mdl.execute(first, inputs, between))
+    # The run left the shape [2, 4]; the next model takes the same bytes as [8].
+    good(acl.mdl.execute(second, between, after))
+    scaled = x * np.arange(1, 5, dtype=np.float32)
+    np.testing.assert_array_equal(read_output(after, 0, np.float32), -scaled.reshape(-1))
+    # Of open shape it is what a run left there, as far as the model takes it; what the caller says is newer.
+    good(acl.mdl.execute(opened, between, last))
+    np.testing.assert_array_equal(read_output(last, 0, np.float32), 2 * scaled.reshape(-1))
+    assert acl.mdl.execute(opened, after, last) == 145021
+    good(acl.mdl.set_dataset_tensor_desc(after, acl.create_tensor_desc(0, [1, 4], 2), 0)[1])
+    good(acl.mdl.execute(opened, after, last))
+    np.testing.assert_array_equal(read_output(last, 0, np.float32)[:4], -2 * scaled[0])
+    # To a model that knows its shape, a description says nothing.
+    good(acl.mdl.execute(second, after, between))
+
+
 def test_a_bundle_holds_several_models(session: int, tmp_path: Path) -> None:
     models = [gerules.compile(gerules.parse_graph(text)).om for text in (TWO, SCALE)]
     path = tmp_path / "bundle.om"

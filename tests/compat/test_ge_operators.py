@@ -389,6 +389,9 @@ def test_numbers_of_an_operator_are_of_the_type_beside_them() -> None:
         (lambda x: ge.es.all.FlattenV2(x, axis=0), "rank of its input x is not known"),
         (lambda x: ge.es.all.ArgMaxV2(x, 1, dtype=77), "77 is no element type"),
         (lambda x: ge.es.all.Relu(x, x), "it has 2 inputs"),
+        (lambda x: ge.es.all.Gather(x, [0], batch_dims=1), "batch_dims is not lowered"),
+        (lambda x: ge.es.all.Conv2D(x, x, x, x, strides=[1], pads=[0] * 4), "offset_w is not lowered"),
+        (lambda x: ge.es.all.MatMulV2(x, x, x, x), "offset_w is not lowered"),
     ],
 )
 def test_what_an_operator_cannot_be_is_told(
@@ -397,6 +400,21 @@ def test_what_an_operator_cannot_be_is_told(
     builder = ge.GraphBuilder("open")
     with pytest.raises(ge.GeError, match=reason) as error:
         to_graph(builder.build_and_reset([make(builder.create_input(0))]))
+    assert error.value.code == "E41002"
+
+
+def test_a_transposed_convolution_gives_the_size_that_is_asked_for() -> None:
+    def graph(size: list[int]) -> ge.Graph:
+        builder = ge.GraphBuilder("up")
+        x = builder.create_input(0, shape=IMAGE.shape)
+        made = ge.es.all.Conv2DTransposeD(
+            x, ge.Tensor(f32(4, 5, 3, 3)), input_size=size, strides=[1, 1, 2, 2], pads=[0, 0, 0, 0]
+        )
+        return builder.build_and_reset([made])
+
+    to_graph(graph([2, 5, 15, 13]))
+    with pytest.raises(ge.GeError, match="it gives") as error:
+        to_graph(graph([2, 5, 16, 13]))
     assert error.value.code == "E41002"
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import numpy as np
 import pytest
 
 from gerules.compat import ge
-from gerules.compat.ge.es.all import GEMM, Add, MatMul, Mul, Relu, Sigmoid
+from gerules.compat.ge.es.all import GEMM, Add, FastGelu, LayerNorm, MatMul, Mul, Relu, Sigmoid
 from gerules.compat.ge.passes import get_registered_passes, load_passes
 from gerules.compat.ge.passes.registry import unregister_fusion_pass
 from gerules.compat.ge.to_graph import to_graph
@@ -47,7 +50,7 @@ X = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
 
 
 def test_a_pass_is_a_rule_that_fires_and_asks_for_requirements() -> None:
-    asked: list[tuple[list[str], list[object], list[int]]] = []
+    asked: list[tuple[list[str], object, list[int]]] = []
 
     @ge.register_fusion_pass(name="ReluOfScaledPass", stage=ge.PassStage.AFTER_INFER_SHAPE)
     class ReluOfScaled(ge.PatternFusionPass):
@@ -72,7 +75,7 @@ def test_a_pass_is_a_rule_that_fires_and_asks_for_requirements() -> None:
     text = next(item.text for item in PATTERNS if item.name == "relu_of_scaled_pass_scaled")
     assert "m2 = Mul(x0, m1: const, **)" in text
     assert fired(scaled_relu(0.5))[0] == "relu_of_scaled_pass_scaled"
-    assert (["Const", "Mul", "Relu"], [0.5], [2, 3]) in asked
+    assert (["Const", "Mul", "Relu"], 0.5, [2, 3]) in asked
     np.testing.assert_allclose(run(scaled_relu(0.5), X), 1 / (1 + np.exp(-X)), rtol=1e-5)
     assert "relu_of_scaled_pass_scaled" not in fired(scaled_relu(-0.5))
     np.testing.assert_allclose(run(scaled_relu(-0.5), X), np.maximum(-0.5 * X, 0), rtol=1e-6)
@@ -142,6 +145,63 @@ def test_constants_are_matched_by_value_when_asked(factor: float) -> None:
     np.testing.assert_allclose(run(scaled_relu(factor), X), np.maximum(factor * X, 0), rtol=1e-6)
 
 
+def test_patterns_of_one_line_are_several() -> None:
+    def product(builder: ge.GraphBuilder, type: str) -> ge.Graph:
+        x = builder.create_input(0)
+        return builder.build_and_reset([Relu(builder.call(type, x, 2.0))])
+
+    @ge.register_fusion_pass(name="TwoPass", stage=ge.PassStage.AFTER_INFER_SHAPE)
+    class Two(ge.PatternFusionPass):
+        def patterns(self) -> list[ge.Graph]:
+            return [product(ge.GraphBuilder("pattern"), type) for type in ("Mul", "Add")]
+
+        def replacement(self, inputs):  # type: ignore[no-untyped-def]  # as users write it
+            return Sigmoid(inputs[0])
+
+    builder = ge.GraphBuilder("net")
+    x = builder.create_input(0, shape=[2, 3])
+    rules = fired(builder.build_and_reset([Relu(x + 2.0), Relu(x * 2.0)]))
+    assert sorted(rules[:2]) == ["two_pass_pattern0", "two_pass_pattern1"]
+
+
+def test_numbers_of_an_operator_are_matched_by_value() -> None:
+    @ge.register_fusion_pass(name="GeluPass", stage=ge.PassStage.AFTER_INFER_SHAPE)
+    class Gelu(ge.PatternFusionPass):
+        @ge.pattern
+        def gelu(self, inputs):  # type: ignore[no-untyped-def]  # as users write it
+            return FastGelu(inputs[0])
+
+        def replacement(self, inputs):  # type: ignore[no-untyped-def]  # as users write it
+            return Relu(inputs[0])
+
+    def gated(factor: float) -> ge.Graph:
+        builder = ge.GraphBuilder("net")
+        x = builder.create_input(0, shape=[2, 3])
+        return builder.build_and_reset([x * Sigmoid(x * factor)])
+
+    assert fired(gated(1.702))[0] == "gelu_pass_gelu"
+    assert "gelu_pass_gelu" not in fired(gated(1.5))
+
+
+def test_a_norm_is_matched_by_the_outputs_that_are_read() -> None:
+    @ge.register_fusion_pass(name="NormPass", stage=ge.PassStage.AFTER_INFER_SHAPE)
+    class Norm(ge.PatternFusionPass):
+        @ge.pattern
+        def norm(self, inputs):  # type: ignore[no-untyped-def]  # as users write it
+            x, gamma, beta = inputs[:3]
+            return Relu(LayerNorm(x, gamma, beta)[0])
+
+        def replacement(self, inputs):  # type: ignore[no-untyped-def]  # as users write it
+            x, gamma, beta = inputs[:3]
+            return LayerNorm(x, gamma, beta, begin_norm_axis=1)[0]
+
+    builder = ge.GraphBuilder("net")
+    x = builder.create_input(0, shape=[2, 3])
+    ones = ge.Tensor(np.ones(3, np.float32))
+    graph = builder.build_and_reset([Relu(LayerNorm(x, ones, ones, begin_norm_axis=1)[0])])
+    assert fired(graph)[0] == "norm_pass_norm"
+
+
 def make(**methods: object) -> type[ge.PatternFusionPass]:
     return type("Made", (ge.PatternFusionPass,), methods)
 
@@ -205,6 +265,72 @@ class FromFile(ge.PatternFusionPass):
     def replacement(self, inputs):
         return Sigmoid(inputs[0])
 """
+
+
+ASCEND_FILE = """
+from ge.es.all import *
+from ge.passes import PassStage, PatternFusionPass, pattern, register_fusion_pass
+
+
+@register_fusion_pass(name="DistributedPass", stage=PassStage.AFTER_INFER_SHAPE)
+class Distributed(PatternFusionPass):
+    @pattern
+    def products(self, inputs):
+        a, b, c = inputs[:3]
+        return a * b + a * c
+
+    def replacement(self, inputs):
+        a, b, c = inputs[:3]
+        return Mul(a, b + c)
+"""
+
+
+RULE = "distributed_pass_products"
+
+
+def products() -> ge.Graph:
+    builder = ge.GraphBuilder("products")
+    x, y, z = (builder.create_input(at, shape=[2, 3]) for at in range(3))
+    return builder.build_and_reset([x * y + x * z])
+
+
+def test_a_pass_that_was_written_for_ascend_is_loaded_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ascend.py"
+    file.write_text(ASCEND_FILE)
+    other = types.ModuleType("ge")
+    monkeypatch.setitem(sys.modules, "ge", other)
+    finders = list(sys.meta_path)
+    monkeypatch.setenv("ASCEND_GE_PY_PASS_PATH", str(file))
+    ge.ge_initialize({})
+    assert fired(products())[0] == RULE
+    # What the name meant before, it means again.
+    assert sys.modules["ge"] is other
+    assert not any(name.startswith(("ge.", "acl.")) for name in sys.modules)
+    assert sys.meta_path == finders
+
+
+@pytest.mark.parametrize("entry", ["cli", "python"])
+def test_such_a_pass_is_a_file_of_rules(tmp_path: Path, entry: str) -> None:
+    file, graph = tmp_path / "ascend.py", tmp_path / "net.graph"
+    file.write_text(ASCEND_FILE)
+    graph.write_text(
+        "graph net:\n    opset 17\n    input a: f32[2]\n    input b: f32[2]\n    input c: f32[2]\n"
+        "    d: f32[2] = Mul(a, b)\n    e: f32[2] = Mul(a, c)\n    f: f32[2] = Add(d, e)\n    return f\n"
+    )
+    script = (
+        "import sys, gerules\n"
+        "model = gerules.compile(sys.argv[1], rules=[sys.argv[2]])\n"
+        "print([step.rule for step in model.trace.applications])"
+    )
+    command = (
+        ["-m", "gerules.cli", "explain", str(graph), "--rules", str(file), "--rule", RULE]
+        if entry == "cli" else ["-c", script, str(graph), str(file)]
+    )  # fmt: skip
+    found = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stderr
+    assert RULE in found.stdout
 
 
 def test_passes_are_found_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,8 +177,7 @@ def _batch_matmul_v2(n: Lowering) -> Value:
 
 
 def _product(n: Lowering, transposes_first: int, transposes_second: int, *, rank: int) -> Value:
-    if "offset_w?" in n.operator.inputs and n.get("offset_w") is not None:
-        raise n.fault("offset_w is not lowered", "leave it out")
+    n.refuse_offset()
     if (transposes_first or transposes_second) and rank == 2:
         # Gemm says it with attributes, for matrices alone.
         bias = n.get("bias")

@@ -41,6 +41,7 @@ def _pads(n: Lowering, name: str = "pads") -> tuple[int, ...]:
 
 def _conv_attrs(n: Lowering) -> dict[str, Attr]:
     _need_nchw(n)
+    n.refuse_offset()
     found: dict[str, Attr] = {"strides": _spatial(n, "strides"), "dilations": _spatial(n, "dilations")}
     padding = n.attr("padding")
     if padding in _AUTO_PAD:
@@ -61,10 +62,19 @@ def _conv(n: Lowering) -> Value:
     dilations=(1, 1, 1, 1), groups=1, data_format="NCHW", output_padding=(0, 0, 0, 0), padding=None,
 )  # fmt: skip
 def _conv_transpose(n: Lowering) -> Value:
-    return n.op(
+    made = n.op(
         "ConvTranspose", n["x"], n["filter"], n.get("bias"), group=n.int_attr("groups"),
         output_padding=_spatial(n, "output_padding"), **_conv_attrs(n),
     )  # fmt: skip
+    wanted, shape = n.ints_attr("input_size"), n.sink.type_of(made).shape
+    is_other = shape is not None and (
+        len(shape) != len(wanted)
+        or any(isinstance(dim, int) and dim != size for dim, size in zip(shape, wanted, strict=True))
+    )
+    if any(wanted) and is_other:
+        given = list(shape or ())
+        raise n.fault(f"input_size is {wanted}, and it gives {given}", "correct pads or output_padding")
+    return made
 
 
 @operator("BiasAdd", "x bias", data_format="NCHW")

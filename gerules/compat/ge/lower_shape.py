@@ -144,13 +144,18 @@ def _strided_slice(n: Lowering) -> Value:
 
 @operator("GatherV2", "x indices axis", batch_dims=0)
 def _gather_v2(n: Lowering) -> Value:
+    _refuse_batches(n)
+    return n.op("Gather", n["x"], n["indices"], axis=int(n.number("axis")))
+
+
+def _refuse_batches(n: Lowering) -> None:
     if n.int_attr("batch_dims"):
         raise n.fault("batch_dims is not lowered", "set it to 0")
-    return n.op("Gather", n["x"], n["indices"], axis=int(n.number("axis")))
 
 
 @operator("Gather", "x indices", validate_indices=True, batch_dims=0)
 def _gather(n: Lowering) -> Value:
+    _refuse_batches(n)
     return n.op("Gather", n["x"], n["indices"], axis=0)
 
 

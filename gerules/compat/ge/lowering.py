@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gerules.compat.ge.error import GeError
-from gerules.compat.ge.graph.graph import Graph
+from gerules.compat.ge.graph.graph import Graph, Node
 from gerules.errors import table
 from gerules.ir import Attr, DType, TensorType
 from gerules.text.counts import count_text
@@ -117,6 +117,15 @@ def find_operator(type: str, *, place: str = "") -> GeOperator:
         table.GE_UNKNOWN_OPERATOR, place=place, type=type,
         remedy=f"use one of gerules.compat.ge.es.all{known}",
     )  # fmt: skip
+
+
+def count_read(graph: Graph) -> dict[Node, int]:
+    """Return how many outputs of each node are read, up to the last that is."""
+    found: dict[Node, int] = {}
+    sources = [source for node in graph.get_direct_nodes() for source in node.sources if source is not None]
+    for node, at in [*sources, *graph.outputs]:
+        found[node] = max(found.get(node, 0), at + 1)
+    return found
 
 
 class Lowering:
@@ -238,6 +247,11 @@ class Lowering:
         if shape is None:
             raise self.fault(f"the rank of its input {name} is not known", "give the shapes of what it reads")
         return len(shape)
+
+    def refuse_offset(self) -> None:
+        """Raise GeError E41002 for weights with an offset, which quantized ones have."""
+        if self._groups.get("offset_w", (None,)) != (None,):
+            raise self.fault("offset_w is not lowered", "leave it out")
 
     def fault(self, reason: str, remedy: str) -> GeError:
         """Return what is wrong with the node."""

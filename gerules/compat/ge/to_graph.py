@@ -17,7 +17,7 @@ import gerules.compat.ge.lower_shape as lower_shape
 from gerules.compat.ge.error import GeError
 from gerules.compat.ge.graph.graph import CONSTANTS, DATA, NET_OUTPUT, Graph, Node, Port
 from gerules.compat.ge.graph.tensor import Tensor
-from gerules.compat.ge.lowering import Lowering, Value, find_operator
+from gerules.compat.ge.lowering import Lowering, Value, count_read, find_operator
 from gerules.errors import Faults, table
 from gerules.ir import UNKNOWN, Attr, Body, GraphEditor, Origin, TensorType, empty_graph
 from gerules.ir import Graph as IrGraph
@@ -104,7 +104,7 @@ class _Builder:
     n_read: dict[Node, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.n_read = self.graph.count_read()
+        self.n_read = count_read(self.graph)
 
 
 def to_graph(graph: Graph) -> IrGraph:

@@ -386,14 +386,6 @@ class Graph:
         nets = [node for node in self._nodes.values() if node.type == NET_OUTPUT]
         return [port for net in nets for port in net.sources if port is not None] or list(self._outputs)
 
-    def count_read(self) -> dict[Node, int]:
-        """Return how many outputs of each node are read, up to the last that is."""
-        found: dict[Node, int] = {}
-        sources = [source for node in self._nodes.values() for source in node.sources if source is not None]
-        for node, at in [*sources, *self.outputs]:
-            found[node] = max(found.get(node, 0), at + 1)
-        return found
-
     def get_attr(self, name: str) -> object:
         """Return an attribute, None when there is none."""
         return self._attrs.get(name)

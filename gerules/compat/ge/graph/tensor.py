@@ -197,7 +197,7 @@ def _array_of(data: object, data_type: DataType | None) -> Array:
     if data is None:
         data = []
     try:
-        array = np.asarray(data)
+        array = _whole_of(data, np.asarray(data))
         dtype_of(array)
     except (ValueError, TypeError, KeyError) as error:
         raise GeError(
@@ -208,6 +208,15 @@ def _array_of(data: object, data_type: DataType | None) -> Array:
         return converted(array, data_type)
     is_typed = isinstance(data, np.ndarray | np.generic)
     return array if is_typed or array.dtype.kind == "b" else converted(array, DataType.DT_FLOAT)
+
+
+def _whole_of(data: object, array: Array) -> Array:
+    """Lists of whole numbers that numpy takes for floats, since some of them need the unsigned type."""
+    if not isinstance(data, list | tuple) or array.dtype != np.float64:
+        return array
+    exact = np.asarray(data, object)
+    is_unsigned = all(is_whole(item) and 0 <= cast(int, item) < 1 << 64 for item in exact.flat)
+    return exact.astype(np.uint64) if is_unsigned and exact.size else array
 
 
 def _read_raw(path: str, data_type: DataType) -> Array:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gerules.compat.ge.error import GeError
 from gerules.compat.ge.graph.graph import CONSTANTS, DATA, NET_OUTPUT, Graph, Node
 from gerules.compat.ge.graph.tensor import Tensor
-from gerules.compat.ge.lowering import Lowering, Value, find_operator
+from gerules.compat.ge.lowering import Lowering, Value, count_read, find_operator
 from gerules.compat.ge.passes.pattern_pass import PatternMatcherConfig
 from gerules.dsl.pattern_builder import Attribute, Pattern, Term
 from gerules.errors import table
@@ -116,7 +116,7 @@ def lower_into(sink: RuleSink, graph: Graph, inputs: Mapping[int, Term], name: s
     Raises:
         GeError: E41001, E41002 for its nodes; E41005 for an input that the pattern does not have.
     """
-    n_read = graph.count_read()
+    n_read = count_read(graph)
     for node in graph.get_direct_nodes():
         if node.type == NET_OUTPUT:
             continue
