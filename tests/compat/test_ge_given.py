@@ -1,4 +1,4 @@
-"""What is given to the Graph Engine's interface: elements that a type holds, shapes, and things of the kind."""
+"""What is given to the interface of the Graph Engine: elements, shapes, and things of the wrong kind."""
 
 from __future__ import annotations
 
