@@ -1193,6 +1193,11 @@ SHADOWED: Final = ErrorCode(
     "Whatever matches the pattern of this rule is taken by another rule before it.",
     "let it say `overrides {other}`, make the other less general, or remove it",
 )
+CANNOT_EXPORT: Final = ErrorCode(
+    "E40141", "no-rule-to-export", "there is no rule in {source}",
+    "Rules are exported as passes, and the files that are given declare none.",
+    "name files or folders with rules; without a path the shipped rules are exported",
+)
 NOT_A_PASS: Final = ErrorCode(
     "E40140", "not-a-pass", "{rule} cannot be written as a pass of the Graph Engine: {reason}",
     "Its passes match fixed patterns: no groups, chains or any order, no storage formats or costs, and operators that it has.",

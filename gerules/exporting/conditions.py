@@ -29,6 +29,7 @@ from gerules.dsl.expressions import (
 )
 from gerules.dsl.values import Value
 from gerules.exporting.plan import Captured, Refusal
+from gerules.exporting.texts import quoted
 from gerules.ir import DType
 
 DT: Final[Mapping[DType, tuple[int, str]]] = {
@@ -122,6 +123,11 @@ class Writer:
                 if (one.kind, two.kind) != ("number", "number"):
                     raise self._refuse(expr)
                 return Code(f"({one.python} {op} {two.python})", f"({one.cpp} {op} {two.cpp})", "number")
+            case Binary(op="%", left=left, right=Literal(value=int(divisor))) if divisor > 0:
+                one = self.write(left)
+                if one.kind != "number":
+                    raise self._refuse(expr)
+                return Code(f"{one.python} % {divisor}", f"Modulo({one.cpp}, {divisor})", "number")
             case Compare(first=first, rest=rest):
                 return self._compare(first, rest, expr)
             case Membership(item=item, container=ListExpr(items=items), is_negated=is_negated):
@@ -253,7 +259,7 @@ def _literal(value: object, expr: Expr) -> Code:
         case int() | float():
             return Code(repr(value), repr(value), "number")
         case str():
-            text = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            text = quoted(value)
             return Code(text, f"AscendString({text})", "text")
         case _:
             raise Refusal("guard", f"`{expr.span.text}` is no number", expr.span)

@@ -7,10 +7,13 @@ from typing import Final
 
 from gerules.exporting.operators import all_attributes, placeholder
 from gerules.exporting.plan import Captured, Computed, Input, Number, Output, Plan, PlanNode, Source
-from gerules.exporting.texts import class_name, cpp_value
+from gerules.exporting.texts import comment, cpp_value, needed
+
+_ABOUT: Final = (
+    "// What is not known, such as a size or a constant, makes `known` false; then a pass does not apply."
+)
 
 _HELPERS: Final = """\
-// What is not known, such as a size or a constant, makes `known` false; then a pass does not apply.
 TensorDesc InputDesc(const GNode &node, int32_t slot) {
   TensorDesc desc;
   node.GetInputDesc(slot, desc);
@@ -29,6 +32,55 @@ std::vector<int64_t> Sizes(const TensorDesc &desc, bool &known) {
     known = known && size >= 0;
   }
   return sizes;
+}
+
+std::vector<int64_t> Dims(const TensorDesc &desc, bool &known) {
+  std::vector<int64_t> sizes = desc.GetShape().GetDims();
+  known = known && !(sizes.size() == 1 && sizes[0] == -2);
+  return sizes;
+}
+
+std::vector<int64_t> Broadcast(const std::vector<std::vector<int64_t>> &shapes, bool &known) {
+  size_t rank = 0;
+  for (const auto &shape : shapes) {
+    rank = std::max(rank, shape.size());
+  }
+  std::vector<int64_t> found(rank, 1);
+  for (size_t place = 0; place < rank; place++) {
+    int64_t fixed = 1;
+    int64_t open = 0;
+    for (const auto &shape : shapes) {
+      if (place >= shape.size()) {
+        continue;
+      }
+      int64_t size = shape[shape.size() - 1 - place];
+      open += size < 0 ? 1 : 0;
+      if (size >= 0 && size != 1) {
+        known = known && (fixed == 1 || fixed == size);
+        fixed = size;
+      }
+    }
+    known = known && (fixed != 1 || open < 2);
+    found[rank - 1 - place] = fixed == 1 && open > 0 ? -1 : fixed;
+  }
+  return found;
+}
+
+std::vector<int64_t> Product(
+    const std::vector<int64_t> &one, const std::vector<int64_t> &other, bool &known) {
+  if (one.size() < 2 || other.size() < 2) {
+    known = false;
+    return {};
+  }
+  std::vector<int64_t> found =
+      Broadcast({{one.begin(), one.end() - 2}, {other.begin(), other.end() - 2}}, known);
+  found.push_back(one[one.size() - 2]);
+  found.push_back(other[other.size() - 1]);
+  return found;
+}
+
+bool IsFixed(const std::vector<int64_t> &sizes) {
+  return std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size >= 0; });
 }
 
 int64_t Rank(const TensorDesc &desc, bool &known) {
@@ -55,8 +107,8 @@ int64_t Numel(const TensorDesc &desc, bool &known) {
   return found;
 }
 
-bool Alike(const TensorDesc &one, const TensorDesc &other) {
-  return one.GetShape().GetDims() == other.GetShape().GetDims() && one.GetDataType() == other.GetDataType();
+double Modulo(double number, double divisor) {
+  return number - divisor * std::floor(number / divisor);
 }
 
 bool IsStatic(const TensorDesc &desc) {
@@ -161,8 +213,13 @@ def write_cpp(plans: Sequence[Plan], source: str) -> str:
     Args:
         source: Where the rules come from, as a comment says it.
     """
+    classes: list[str] = []
+    for plan in plans:
+        classes += ["", *_class(plan)]
+    helpers = needed(_HELPERS, "\n\n", "\n".join(classes))
     lines = [
-        f"// Fusion passes made from {source} by gerules; do not edit, change the rules.",
+        f"// {comment(f'Fusion passes made from {source} by gerules; do not edit, change the rules.')}",
+        "#include <algorithm>",
         "#include <cmath>",
         "#include <cstdint>",
         "#include <memory>",
@@ -174,22 +231,21 @@ def write_cpp(plans: Sequence[Plan], source: str) -> str:
         "using namespace ge::fusion;",
         "",
         "namespace {",
-        _HELPERS.rstrip("\n"),
+        *([_ABOUT] if "known" in helpers else []),
+        *([helpers] if helpers else []),
+        *classes,
+        "}  // namespace",
+        "",
     ]
     for plan in plans:
-        lines += ["", *_class(plan)]
-    lines += ["}  // namespace", ""]
-    for plan in plans:
-        lines.append(
-            f"REG_FUSION_PASS({class_name(plan.name)}Pass).Stage(CustomPassStage::kAfterInferShape);"
-        )
+        lines.append(f"REG_FUSION_PASS({plan.name}).Stage(CustomPassStage::kAfterInferShape);")
     return "\n".join(lines) + "\n"
 
 
 def _class(plan: Plan) -> list[str]:
-    name = f"{class_name(plan.name)}Pass"
+    name = plan.name
     return [
-        f"// {' '.join(plan.doc.split())}",
+        f"// {comment(plan.doc or plan.rule)}",
         f"class {name} : public PatternFusionPass {{",
         " protected:",
         "  std::vector<PatternUniqPtr> Patterns() override {",
@@ -235,7 +291,7 @@ def _nodes(nodes: Sequence[PlanNode], prefix: str, *, is_pattern: bool) -> list[
             args += ["nullptr"] * (node.form.n_inputs - len(args))
         for attr in required:
             value = node.attrs.get(attr.name, placeholder(attr))
-            args.append(cpp_value(placeholder(attr) if isinstance(value, Captured) else value))  # pyright: ignore[reportArgumentType] (a plain value)
+            args.append(cpp_value(placeholder(attr) if isinstance(value, Captured | Computed) else value))  # pyright: ignore[reportArgumentType] (a plain value)
         name = f"{prefix}{place}"
         lines.append(f"    auto {name} = es::{node.form.type}({', '.join(args)});")
         lines += _attributes(node, name) if not is_pattern else []
@@ -307,6 +363,6 @@ def _requirements(plan: Plan) -> list[str]:
         "    bool known = true;",
     ]
     for item in plan.requirements:
-        reason = " ".join(item.reason.split())
+        reason = comment(item.reason)
         lines += [f"    if (!({item.cpp}) || !known) {{", f"      return false;  // {reason}", "    }"]
     return [*lines, "    return known;", "  }"]

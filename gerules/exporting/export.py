@@ -16,6 +16,7 @@ from gerules.errors import Diagnostic, Faults, table
 from gerules.exporting.cpp_pass import write_cpp
 from gerules.exporting.fault import ExportError
 from gerules.exporting.forms import forms_of
+from gerules.exporting.names import pass_name
 from gerules.exporting.plan import Plan, Refusal
 from gerules.exporting.planning import plan_of
 from gerules.exporting.python_pass import write_python
@@ -93,9 +94,9 @@ def _plans(rule: Rule, book: RuleBook, schemas: Schemas, params: Mapping[str, Va
     """The plan of each form; forms that say the same are one."""
     found: list[Plan] = []
     for form in forms_of(rule, book, schemas):
-        plan = plan_of(rule, form, rule.name.name, params)
+        plan = plan_of(rule, form, params)
         if plan not in found:
             found.append(plan)
     if len(found) == 1:
         return found
-    return [replace(plan, name=f"{rule.name.name}_{place}") for place, plan in enumerate(found, 1)]
+    return [replace(plan, name=pass_name(rule.name.name, place)) for place, plan in enumerate(found, 1)]

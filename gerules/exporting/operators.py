@@ -29,7 +29,8 @@ class GeForm:
     """How one operator of rules is said there.
 
     `attrs` are by the name that rules use; `const_inputs` are parameters that are constant inputs there, by
-    place; `fixed` are attributes that ONNX does not have, with the values at which the type means the same.
+    place, with `const_defaults` for those that may be left out; `fixed` are attributes that ONNX does not
+    have, with the values at which the type means the same.
     """
 
     type: str
@@ -37,6 +38,7 @@ class GeForm:
     n_required: int
     attrs: Mapping[str, GeAttr] = field(default_factory=dict[str, GeAttr])
     const_inputs: Mapping[str, int] = field(default_factory=dict[str, int])
+    const_defaults: Mapping[str, float] = field(default_factory=dict[str, float])
     fixed: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @property
@@ -47,9 +49,9 @@ class GeForm:
 
 _SAME: Final = (
     "Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Exp", "Sqrt", "Reciprocal", "Erf", "Sin", "Cos", "Floor",
-    "Ceil", "Round", "Sign", "Softplus", "Softsign", "Identity", "HardSwish", "Mish", "Log", "Asin",
-    "Acos", "Atan",
-    "Sinh", "Cosh", "Add", "Sub", "Mul", "Pow", "Equal", "Less", "Greater", "PRelu", "GlobalAveragePool",
+    "Ceil", "Round", "Sign", "Softplus", "Softsign", "Identity", "HardSwish", "Mish", "Log", "Asin", "Acos",
+    "Atan", "Sinh", "Cosh", "Add", "Sub", "Mul", "Pow", "Equal", "Less", "Greater", "PRelu",
+    "GlobalAveragePool",
 )  # fmt: skip
 _RENAMED: Final[Mapping[str, str]] = {
     "IsNaN": "IsNan", "Not": "LogicalNot", "Div": "RealDiv", "Max": "Maximum", "Min": "Minimum",
@@ -68,7 +70,10 @@ _ONNX: Final[Mapping[str, tuple[str, Mapping[str, str], Mapping[str, int]]]] = {
     "Clip": ("ClipByValue", {}, {"min": 1, "max": 2}),
     "BatchNormalization": ("BNInference", {"epsilon": "epsilon"}, {}),
     "Gelu": ("GeluV2", {"approximate": "approximate"}, {}),
-    "Reshape": ("Reshape", {}, {"shape": 1}),
+    "Reshape": ("Reshape", {"allowzero": "allowzero"}, {"shape": 1}),
+    "Flatten": ("Flatten", {"axis": "axis"}, {}),
+    "CumSum": ("Cumsum", {"exclusive": "exclusive", "reverse": "reverse"}, {}),
+    "Gemm": ("GEMM", {"transA": "transpose_a", "transB": "transpose_b"}, {"alpha": 3, "beta": 4}),
     "Transpose": ("TransposeD", {"perm": "perm"}, {}),
     "Squeeze": ("Squeeze", {"axes": "axis"}, {}),
     "Unsqueeze": ("Unsqueeze", {"axes": "axes"}, {}),
@@ -90,6 +95,16 @@ _ONNX_DEFAULTS: Final[Mapping[tuple[str, str], object]] = {
 }  # fmt: skip
 """Where ONNX has another default than the Graph Engine: what it means to leave the attribute out."""
 
+_CONST_DEFAULTS: Final[Mapping[str, Mapping[str, float]]] = {
+    "Gemm": {"alpha": 1.0, "beta": 1.0}, "ge::GEMM": {"alpha": 1.0, "beta": 1.0},
+}  # fmt: skip
+"""What it means to leave out a parameter that is a constant input there."""
+
+_GE_CONST_INPUTS: Final[Mapping[str, Mapping[str, int]]] = {
+    "ge::GEMM": {"alpha": 3, "beta": 4},
+}  # fmt: skip
+"""Parameters of `ge::` operators that rules write as attributes, and that are constant inputs there."""
+
 _PLACEHOLDERS: Final[Mapping[str, object]] = {
     "strides": (1, 1, 1, 1), "pads": (0, 0, 0, 0), "ksize": (1, 1, 1, 1), "axes": (0,), "perm": (0,),
     "padding": "SAME", "dst_type": 0, "value": 1.0, "num_split": 1, "split_dim": 0, "concat_dim": 0,
@@ -108,7 +123,8 @@ def form_of(op: str) -> GeForm | None:
     """
     if op.startswith("ge::"):
         found = OPERATORS.get(op.removeprefix("ge::"))
-        return None if found is None else _form(found, {name: name for name in found.attrs}, {}, op)
+        const_inputs = _GE_CONST_INPUTS.get(op, {})
+        return None if found is None else _form(found, {name: name for name in found.attrs}, const_inputs, op)
     if op in _SAME or op in _RENAMED:
         return _form(OPERATORS[_RENAMED.get(op, op)], {}, {}, op)
     entry = _ONNX.get(op)
@@ -143,7 +159,8 @@ def _form(
         if op in _ONNX and op != "Conv" and there not in attrs.values() and there not in _NO_MEANING
         if default is not REQUIRED and default is not None
     }
-    return GeForm(found.type, len(found.inputs), n_required, kinds, const_inputs, fixed)
+    const_defaults = _CONST_DEFAULTS.get(op, {})
+    return GeForm(found.type, len(found.inputs), n_required, kinds, const_inputs, const_defaults, fixed)
 
 
 def _kind(name: str, default: object) -> AttrKind:

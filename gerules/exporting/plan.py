@@ -47,7 +47,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A constant that is computed from constants of the match, as both languages say it."""
+    """A number that is computed from constants and attributes of the match, as both languages say it."""
 
     python: str
     cpp: str
@@ -66,7 +66,7 @@ class Captured:
     kind: str
 
 
-AttrValue = int | float | bool | str | tuple[int, ...] | Captured
+AttrValue = int | float | bool | str | tuple[int, ...] | Captured | Computed
 """What an attribute is, or where it is taken from."""
 
 
@@ -100,9 +100,10 @@ class Requirement:
 
 @dataclass(slots=True)
 class Plan:
-    """One form of a rule as a pass."""
+    """One form of a rule as a pass. `name` is the name of the pass, legal and unlike those of others."""
 
     name: str
+    rule: str
     doc: str
     n_inputs: int = 0
     nodes: list[PlanNode] = field(default_factory=list[PlanNode])
@@ -132,5 +133,7 @@ class Plan:
 
     @property
     def is_computed(self) -> bool:
-        """Whether constants of the replacement are computed."""
-        return any(isinstance(item, Computed) for node in self.built for item in node.inputs)
+        """Whether constants or attributes of the replacement are computed."""
+        return any(
+            isinstance(item, Computed) for node in self.built for item in (*node.inputs, *node.attrs.values())
+        )

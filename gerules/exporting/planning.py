@@ -6,7 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from gerules.dsl.expressions import Attribute, CallExpr, Expr, ListExpr, Literal, Negate, ParamRef, Ref
+from gerules.compat.ge.lowering import OPERATORS
+from gerules.dsl.expressions import (
+    Attribute,
+    Binary,
+    CallExpr,
+    Expr,
+    ListExpr,
+    Literal,
+    Negate,
+    ParamRef,
+    Ref,
+)
 from gerules.dsl.syntax import (
     AttrArg,
     Build,
@@ -37,6 +48,7 @@ from gerules.dsl.values import Value
 from gerules.errors import Span
 from gerules.exporting.conditions import DT, Code, Desc, const_number
 from gerules.exporting.forms import Form
+from gerules.exporting.names import pass_name
 from gerules.exporting.operators import GeAttr, all_attributes, form_of
 from gerules.exporting.plan import (
     AttrValue,
@@ -54,7 +66,7 @@ from gerules.exporting.requirements import Conditions
 from gerules.ir import DType
 
 
-def plan_of(rule: Rule, form: Form, name: str, params: Mapping[str, Value]) -> Plan:
+def plan_of(rule: Rule, form: Form, params: Mapping[str, Value]) -> Plan:
     """Return the plan of one form of a rule. Raises Refusal for what a pass cannot say."""
     if not rule.rewrite or rule.annotations:
         raise Refusal("annotation", "it marks values, and replaces none", rule.name.span)
@@ -62,7 +74,7 @@ def plan_of(rule: Rule, form: Form, name: str, params: Mapping[str, Value]) -> P
         raise Refusal("cost", "it asks what the device's costs are", rule.gates[0].span)
     if rule.when:
         raise Refusal("settings", "it depends on settings of the compile", rule.when[0].span)
-    planner = _Planner(rule, form, Plan(name, rule.doc), params)
+    planner = _Planner(rule, form, Plan(pass_name(rule.name.name), rule.name.name, rule.doc), params)
     planner.read_patterns()
     planner.read_folds()
     planner.read_rewrite()
@@ -160,8 +172,8 @@ class _Planner(Conditions):
         for arg in pattern.attrs:
             self._pattern_attr(arg, node, place)
             mentioned.add(arg.name.name)
-        if not form.n_required <= len(node.inputs) <= form.n_inputs:
-            raise Refusal("inputs", f"{form.type} does not have {len(node.inputs)} inputs", pattern.span)
+        self._const_defaults(node, mentioned)
+        _check_inputs(node, pattern.span)
         if pattern.rest is not None:
             node.is_open = True
             if pattern.rest.name is not None:
@@ -219,6 +231,14 @@ class _Planner(Conditions):
         while len(node.inputs) <= slot:
             node.inputs.append(None)
         node.inputs[slot] = source
+
+    def _const_defaults(self, node: PlanNode, mentioned: set[str]) -> None:
+        """A parameter that is a constant input there has its default where it is left out."""
+        for name, value in node.form.const_defaults.items():
+            if name not in mentioned:
+                slot = node.form.const_inputs[name]
+                node.inputs += [None] * (slot + 1 - len(node.inputs))
+                node.inputs[slot] = Number(value)
 
     def _defaults(self, node: PlanNode, mentioned: set[str], span: Span) -> None:
         """What a pattern without `**` does not mention has its default."""
@@ -291,8 +311,20 @@ class _Planner(Conditions):
         if name in self.values and (source is None or isinstance(source, Input)):
             return source
         if isinstance(source, Output):
-            raise Refusal("inside", f"what is built reads {name}, which is replaced", span)
+            return self._again(source, span)
         raise Refusal("computed", f"what is built reads {name}, which is computed", span)
+
+    def _again(self, source: Output, span: Span) -> Output:
+        """Build an operator inside of the match once more: what is matched goes away, and this stays."""
+        old = self.plan.nodes[source.node]
+        if any(isinstance(item, Number) for item in old.inputs):
+            raise Refusal("inside", "what is built reads the result of an operator with a constant", span)
+        inputs = [self._again(item, span) if isinstance(item, Output) else item for item in old.inputs]
+        copies = source.node if all_attributes(old.form.type) else None
+        new = PlanNode(old.form, inputs, copies=copies)
+        if new not in self.plan.built:
+            self.plan.built.append(new)
+        return Output(self.plan.built.index(new))
 
     def _build_node(self, call: BuildCall) -> Output:
         op = call.op.name if isinstance(call.op, PlainOp) else self.form.chosen.get(call.op.name, "")
@@ -314,7 +346,8 @@ class _Planner(Conditions):
             if slot is not None:
                 while len(inputs) <= slot:
                     inputs.append(None)
-                inputs[slot] = Number(_fixed(expr))
+                code = self.codes.get(expr.name) if isinstance(expr, Ref) else None
+                inputs[slot] = Number(_fixed(expr)) if code is None else Computed(code.python, code.cpp)
                 continue
             attr = form.attrs.get(ident.name)
             if attr is None:
@@ -322,8 +355,8 @@ class _Planner(Conditions):
             node.attrs[attr.name] = self._built_attr(expr, attr)
         for rest in call.rests:
             self._copy(node, rest.name, rest.span)
-        if not form.n_required <= len(inputs) <= form.n_inputs:
-            raise Refusal("inputs", f"{form.type} does not have {len(inputs)} inputs", call.span)
+        self._const_defaults(node, mentioned)
+        _check_inputs(node, call.span)
         if node.copies is None:
             for name, attr in form.attrs.items():
                 if name not in mentioned and attr.default is None:
@@ -343,6 +376,9 @@ class _Planner(Conditions):
             return found
         if isinstance(expr, ParamRef):
             return _attr_value(self._param(expr.name, expr.span), attr, expr.span)
+        if attr.kind == "float" and isinstance(expr, Binary):
+            code = self.writer().write(expr)
+            return Computed(code.python, f"static_cast<float>({code.cpp})")
         return _attr_value(_fixed(expr), attr, expr.span)
 
     def _copy(self, node: PlanNode, rest: str, span: Span) -> None:
@@ -359,6 +395,15 @@ class _Planner(Conditions):
         old = [(node.form.type, node.inputs) for node in plan.nodes]
         new = [(node.form.type, node.inputs) for node in plan.built]
         return old == new and plan.outputs == plan.results
+
+
+def _check_inputs(node: PlanNode, span: Span) -> None:
+    form, n_given = node.form, len(node.inputs)
+    if not form.n_required <= n_given <= form.n_inputs:
+        raise Refusal("inputs", f"{form.type} does not have {n_given} inputs", span)
+    if None in node.inputs[: form.n_required]:
+        missing = OPERATORS[form.type].inputs[node.inputs.index(None)]
+        raise Refusal("inputs", f"{form.type} needs its input {missing}", span)
 
 
 def _attr_value(value: object, attr: GeAttr, span: Span) -> AttrValue:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from gerules.exporting.names import pattern_name
 from gerules.exporting.operators import all_attributes, placeholder
 from gerules.exporting.plan import Computed, Input, Number, Output, Plan, PlanNode, Source
-from gerules.exporting.texts import class_name, python_value, quoted
+from gerules.exporting.texts import comment, docstring, needed, python_value, quoted
 
 _HELPERS: Final = '''\
 class _Unknown(Exception):
@@ -22,6 +23,35 @@ def _sizes(desc):
     if any(size < 0 for size in sizes):
         raise _Unknown
     return sizes
+
+
+def _dims(desc):
+    sizes = [int(size) for size in desc.shape]
+    if sizes == [-2]:
+        raise _Unknown
+    return sizes
+
+
+def _broadcast(*shapes):
+    found = []
+    for place in range(max(map(len, shapes), default=0)):
+        sizes = {shape[-1 - place] for shape in shapes if place < len(shape)} - {1}
+        open_ones = sum(shape[-1 - place] < 0 for shape in shapes if place < len(shape))
+        fixed = [size for size in sizes if size >= 0]
+        if len(fixed) > 1 or (not fixed and open_ones > 1):
+            raise _Unknown
+        found.append(fixed[0] if fixed else -1 if open_ones else 1)
+    return found[::-1]
+
+
+def _product(one, other, *_):
+    if len(one) < 2 or len(other) < 2:
+        raise _Unknown
+    return [*_broadcast(one[:-2], other[:-2]), one[-2], other[-1]]
+
+
+def _is_fixed(sizes):
+    return all(size >= 0 for size in sizes)
 
 
 def _rank(desc):
@@ -43,10 +73,6 @@ def _numel(desc):
     for size in _sizes(desc):
         found *= size
     return found
-
-
-def _alike(one, other):
-    return list(one.shape) == list(other.shape) and one.data_type == other.data_type
 
 
 def _is_static(desc):
@@ -97,32 +123,30 @@ def write_python(plans: Sequence[Plan], source: str) -> str:
     Args:
         source: Where the rules come from, as a comment says it.
     """
+    classes = "\n\n\n".join("\n".join(_class(plan)) for plan in plans)
+    has_config = "PatternMatcherConfigBuilder" in classes
     lines = [
-        f'"""Fusion passes made from {source} by gerules; do not edit, change the rules."""',
+        docstring(f"Fusion passes made from {source} by gerules; do not edit, change the rules."),
         "",
         "from ge.es import all as es",
         "from ge.passes import (",
         "    PassStage,",
         "    PatternFusionPass,",
-        "    PatternMatcherConfigBuilder,",
+        *(["    PatternMatcherConfigBuilder,"] if has_config else []),
         "    pattern,",
         "    register_fusion_pass,",
         ")",
-        "",
-        "",
-        _HELPERS.rstrip("\n"),
     ]
-    for plan in plans:
-        lines += ["", "", *_class(plan)]
-    return "\n".join(lines) + "\n"
+    helpers = needed(_HELPERS, "\n\n\n", classes)
+    return "\n\n\n".join(["\n".join(lines), *([helpers] if helpers else []), classes]) + "\n"
 
 
 def _class(plan: Plan) -> list[str]:
-    name = class_name(plan.name)
+    name = plan.name
     lines = [
-        f"@register_fusion_pass(name={quoted(name + 'Pass')}, stage=PassStage.AFTER_INFER_SHAPE)",
-        f"class {name}Pass(PatternFusionPass):",
-        f"    {_doc(plan.doc)}",
+        f"@register_fusion_pass(name={quoted(name)}, stage=PassStage.AFTER_INFER_SHAPE)",
+        f"class {name}(PatternFusionPass):",
+        f"    {docstring(plan.doc or plan.rule)}",
     ]
     enabled = ["enable_const_value_match"] if plan.has_exact_numbers else []
     enabled += ["enable_ir_attr_match"] if plan.is_strict else []
@@ -130,7 +154,7 @@ def _class(plan: Plan) -> list[str]:
         calls = "".join(f".{item}()" for item in enabled)
         config = f"PatternMatcherConfigBuilder(){calls}.build()"
         lines += ["", "    def __init__(self):", f"        super().__init__({config})"]
-    lines += ["", "    @pattern", f"    def {plan.name.replace('.', '_')}(self, inputs):"]
+    lines += ["", "    @pattern", f"    def {pattern_name(plan.rule)}(self, inputs):"]
     lines += _inputs(plan)
     lines += _nodes(plan.nodes, "n", is_pattern=True)
     lines.append(f"        return {_returned(plan.outputs, 'n')}")
@@ -143,10 +167,6 @@ def _class(plan: Plan) -> list[str]:
     lines += _nodes(plan.built, "r", is_pattern=False)
     lines.append(f"        return {_returned(plan.results, 'r')}")
     return lines
-
-
-def _doc(text: str) -> str:
-    return '"""' + text.replace("\\", "\\\\").replace('"', "'") + '"""'
 
 
 def _inputs(plan: Plan) -> list[str]:
@@ -220,10 +240,6 @@ def _requirements(plan: Plan) -> list[str]:
     for item in wanted:
         lines += [
             f"            if not ({item.python}):",
-            f"                return False  # {_one_line(item.reason)}",
+            f"                return False  # {comment(item.reason)}",
         ]
     return [*lines, "        except _Unknown:", "            return False", "        return True"]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -16,12 +16,12 @@ from gerules.exporting.plan import (
     Computed,
     Input,
     Number,
-    Output,
     Plan,
     Refusal,
     Requirement,
     Source,
 )
+from gerules.exporting.shapes import Types
 from gerules.exporting.texts import cpp_value, python_value
 
 _FEW_ULP: Final = 1e-6
@@ -60,8 +60,8 @@ class Conditions:
         for name, kind in self.types:
             self._require_type(name, kind)
         self._require_float()
-        for old, new in zip(self.plan.outputs, self.plan.results, strict=True):
-            self._require_kept(old, new)
+        for code, reason in Types(self.plan, self._reads()).require_kept():
+            self.require(code, reason)
         writer = self.writer()
         for guard in self.rule.guards:
             code = writer.condition(guard.test)
@@ -73,28 +73,20 @@ class Conditions:
             if not any(isinstance(item, Computed | Number) and not _is_list(item) for item in node.inputs):
                 continue
             beside = next((item for item in node.inputs if isinstance(item, Input)), Input(0))
-            read = self._read_of(beside)
+            read = self._reads().get(beside)
             if read is not None:
                 python, cpp = read.code
                 code = Code(f"int({python}.data_type) == 0", f"{cpp}.GetDataType() == ge::DT_FLOAT", "bool")
                 self.require(code, "numbers are built as float32, and its tensors are not")
 
-    def _read_of(self, value: Source) -> Desc | None:
-        """Where a node of the pattern reads a value."""
+    def _reads(self) -> dict[Source, Desc]:
+        """Where the pattern first reads each value from outside."""
+        found: dict[Source, Desc] = {}
         for place, node in enumerate(self.plan.nodes):
             for slot, source in enumerate(node.inputs):
-                if source == value:
-                    return Desc(place, slot, False)
-        return None
-
-    def _require_kept(self, old: Source, new: Source) -> None:
-        """A value may take the place of another only with its type, as the engine sees to for rules."""
-        read = self._read_of(new)
-        if isinstance(old, Output) and isinstance(new, Input) and read is not None:
-            one, two = Desc(old.node, 0, True).code, read.code
-            self.require(
-                Code(f"_alike({one[0]}, {two[0]})", f"Alike({one[1]}, {two[1]})", "bool"), "the type changes"
-            )
+                if isinstance(source, Input):
+                    found.setdefault(source, Desc(place, slot, False))
+        return found
 
     def require(
         self, code: Code, reason: str, *, is_of_attr: bool = False, is_of_number: bool = False

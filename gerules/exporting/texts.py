@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from gerules.exporting.plan import AttrValue, Captured
+import re
+
+from gerules.exporting.plan import AttrValue, Captured, Computed
 
 
 def python_value(value: AttrValue) -> str:
     """Return a value as Python writes it; lists are lists."""
     if isinstance(value, Captured):
         return f'nodes[{value.node}].get_attr("{value.name}")'
+    if isinstance(value, Computed):
+        return value.python
     if isinstance(value, tuple):
         return f"[{', '.join(str(item) for item in value)}]"
     if isinstance(value, str):
@@ -21,6 +25,8 @@ def cpp_value(value: AttrValue) -> str:
     match value:
         case Captured():
             raise AssertionError("an attribute that is taken over is written where it is read")
+        case Computed(cpp=cpp):
+            return cpp
         case bool():
             return "true" if value else "false"
         case int():
@@ -36,9 +42,38 @@ def cpp_value(value: AttrValue) -> str:
 def quoted(text: str) -> str:
     """Return a text in quotes, as both languages read it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\{ord(found[0]):03o}", escaped) + '"'
 
 
-def class_name(name: str) -> str:
-    """Return the name of a class for a rule: `conv_relu` is `ConvRelu`."""
-    return "".join(word[:1].upper() + word[1:] for word in name.replace(".", "_").split("_") if word)
+def comment(text: str) -> str:
+    """Return a text as one line of a comment; a backslash at its end would join the next line to it."""
+    return " ".join(_printable(text).split()).rstrip("\\ ")
+
+
+def docstring(text: str) -> str:
+    """Return a text as a docstring of Python."""
+    return '"""' + _printable(text).replace("\\", "\\\\").replace('"', "'") + '"""'
+
+
+def needed(helpers: str, separator: str, body: str) -> str:
+    """Return those of the helpers, apart by a separator, that a text uses, or that they use themselves."""
+    parts = {_helper_name(part): part for part in helpers.strip("\n").split(separator)}
+    used: set[str] = set()
+    pending = [body]
+    while pending:
+        words = set(re.findall(r"\w+", pending.pop()))
+        new = [name for name in parts if name in words and name not in used]
+        used.update(new)
+        pending += [parts[name] for name in new]
+    return separator.join(part for name, part in parts.items() if name in used)
+
+
+def _helper_name(part: str) -> str:
+    """The name that a function or a class of either language defines."""
+    found = re.search(r"^(?:class (\w+)|[^\n/#(]*?(\w+)\()", part, re.MULTILINE)
+    assert found is not None, part
+    return found[1] or found[2]
+
+
+def _printable(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f]", " ", text)

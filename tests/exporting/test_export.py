@@ -197,7 +197,7 @@ def pattern_of(cls: Any) -> Callable[..., Any]:
 )  # fmt: skip
 def test_guards_and_types_are_asked_of_the_match(shape: list[int], data_type: int, holds: bool) -> None:
     made = on_stub(export(MINE, "python", "relu_of_scaled").text)
-    cls = made["ReluOfScaled1Pass"]
+    cls = made["ReluOfScaled_form1Pass"]
     result = pattern_of(cls)(cls(), [data(made, shape, data_type)])
     assert [node.type for node in nodes_of(result)] == ["Mul", "Relu"]
     assert cls().config == ("const",)
@@ -219,7 +219,7 @@ def test_attributes_are_taken_over_from_the_match() -> None:
 
 def test_numbers_are_built_for_float32_alone() -> None:
     made = on_stub(export(MINE, "python", "two_factors").text)
-    cls = made["TwoFactors1Pass"]
+    cls = made["TwoFactors_form1Pass"]
     for data_type, holds in ((0, True), (1, False), (3, False)):
         nodes = nodes_of(pattern_of(cls)(cls(), [data(made, [2, 3], data_type)]))
         for node in nodes:
@@ -229,7 +229,7 @@ def test_numbers_are_built_for_float32_alone() -> None:
 
 def test_numbers_are_computed_from_constants_of_the_match() -> None:
     made = on_stub(export(MINE, "python", "two_factors").text)
-    cls = made["TwoFactors1Pass"]
+    cls = made["TwoFactors_form1Pass"]
     nodes = nodes_of(pattern_of(cls)(cls(), [data(made, [2, 3])]))
     for node, factor in zip(nodes, (3.0, 5.0), strict=True):
         (const,) = [item for item in node.inputs if item.type == "Const"]
@@ -297,7 +297,8 @@ def test_a_pass_gives_the_graph_that_its_rule_gives(name: str, lines: str, chang
         ("y = Concat(*xs, axis=a)", "y = Concat(*xs, axis=a)", "variadic", "*xs"),
         ("y = Relu(Einsum(x, equation=\"ij\"))", "y = Relu(x)", "operator", "Einsum"),
         ("y = Relu(Conv(x, W, **a))", "y = ge::ConvRelu(x, W, **a)", "operator", "ge::ConvRelu"),
-        ("y = Relu(Flatten(x, axis=k))", "y = Relu(x)", "operator", "Flatten"),
+        ("y = Relu(Trilu(x, k))", "y = Relu(x)", "operator", "Trilu"),
+        ("y = Relu(x)", "y = Reshape(x, shape=[2])", "type", "r"),
         ("y = Mul!(Add!(x, k: const), k)", "y = Relu(x)", "twice", "k"),
     ],
 )  # fmt: skip

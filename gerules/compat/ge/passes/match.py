@@ -25,8 +25,9 @@ class MatchedNode:
 
     @property
     def type(self) -> str:
-        """The type that the pattern says."""
-        return self.node.type
+        """The type that the pattern says; what it reads from outside is `Const` where that is a constant."""
+        is_const = self.node.type == DATA and self._const is not None
+        return "Const" if is_const else self.node.type
 
     @property
     def name(self) -> str:
@@ -36,7 +37,7 @@ class MatchedNode:
 
     def has_attr(self, name: str) -> bool:
         """Whether `get_attr` has an answer: `value` of constants, what the pattern says of others."""
-        return self.type in CONSTANTS if name == "value" else self.node.has_attr(name)
+        return self._const is not None if name == "value" else self.node.has_attr(name)
 
     def get_attr(self, name: str) -> object:
         """Return `value` of a constant as it is in the model; of others what the pattern says.
@@ -44,10 +45,23 @@ class MatchedNode:
         Raises:
             GeError: E41002 when it has no such attribute.
         """
-        view = self.views.get((self.node, 0))
-        if name == "value" and self.type in CONSTANTS and view is not None:
-            return Tensor(view.array)
-        return self.node.get_attr(name)
+        view = self._const
+        return self.node.get_attr(name) if name != "value" or view is None else Tensor(view.array)
+
+    @property
+    def _const(self) -> ValueView | None:
+        """The constant that it is, if it is one whose elements are known."""
+        view = self.views.get((self.node, 0)) if self.node.type in (*CONSTANTS, DATA) else None
+        return view if view is not None and view.const is not None else None
+
+    def get_in_data_nodes_and_port_indexes(self, index: int) -> tuple[MatchedNode, int]:
+        """Return node and port that an input reads; what comes from outside of the pattern is its `Data`.
+
+        Raises:
+            GeError: E41003 when nothing is there.
+        """
+        source, port = self.node.get_in_data_nodes_and_port_indexes(index)
+        return MatchedNode(source, self.views), port
 
     def get_inputs_size(self) -> int:
         """Return the number of inputs."""
