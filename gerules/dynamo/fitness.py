@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gerules.frontends.torch.training import training_operator
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
@@ -45,6 +47,9 @@ def unfit_graph(torch: Any, graph: Any) -> str:
         tags: Any = getattr(node.target, "tags", ())
         if node.op == "call_function" and torch.Tag.nondeterministic_seeded in tags:
             return f"{node.target} draws random numbers"
+    training = training_operator(graph.graph)
+    if training is not None:
+        return f"{training.target} runs in training mode, which torch's exporter writes for inference"
     for at, item in enumerate(expected_results(torch, graph)):
         if item.dtype is not None and item.dtype.is_complex:
             # The exporter would make two real numbers of each element.

@@ -351,7 +351,7 @@ BAD_EXAMPLE: Final = ErrorCode(
 NO_MODEL: Final = ErrorCode(
     "E10083", "no-model", "an object of type {kind} is no model",
     "A model is a file, a graph, an ONNX model in memory, a torch module, a TorchScript module or an exported program.",
-    "give one of these",
+    "give a path, a Graph, an onnx.ModelProto, a torch.nn.Module, a torch.jit.ScriptModule or a torch.export.ExportedProgram",
 )
 NOT_TORCH: Final = ErrorCode(
     "E10084", "not-torch", "{path} is no TorchScript file and no exported program: {reason}",
@@ -362,6 +362,16 @@ EXAMPLES_NOT_TAKEN: Final = ErrorCode(
     "E10085", "examples-not-taken", "{model} is not traced, so it takes no example inputs and no dynamic shapes",
     "Only models of torch are traced; other files say the types of their inputs themselves.",
     "leave them out; sizes that the model leaves open are given by input_shapes",
+)
+TRAINING_OPERATOR: Final = ErrorCode(
+    "E10086", "training-operator", "{op} of {model} runs in training mode",
+    "Normalization by the statistics of the batch, with running ones beside it, and dropout that drops are training; torch's exporters would write them for inference, with other numbers.",
+    "call .eval() on the module before it is exported or traced, and give training=False to functions",
+)
+STATE_CHANGES: Final = ErrorCode(
+    "E10087", "state-changes", "{model} changes its own tensors {names} in each run",
+    "A compiled model computes outputs of inputs and keeps nothing from run to run; the changes would be lost.",
+    "make them inputs and outputs of forward, or leave the change out for inference; torch.compile(backend=\"gerules\") keeps it",
 )
 
 # E10090-E10099: the backend of torch.compile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import traceback
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -16,8 +17,11 @@ import onnx
 
 from gerules.errors import table
 from gerules.frontends.fault import ModelError
+from gerules.frontends.torch.exclusive import alone
 from gerules.frontends.torch.inputs import Arguments, tensor_names
 from gerules.frontends.torch.quiet import quiet
+from gerules.frontends.torch.results import settle_results
+from gerules.frontends.torch.training import refuse_changes, refuse_script, refuse_training
 
 
 def export_program(
@@ -39,12 +43,14 @@ def export_program(
         The model, or `path` when it was written there.
 
     Raises:
-        ModelError: E10080 with the operator and the line of the model that torch names.
+        ModelError: E10080 with the operator and the line of the model that torch names; E10086 for an
+            operator in training mode, E10087 for a model that changes its buffers.
     """
     program: Any = None
     try:
-        with quiet(torch), _as_for_inference(torch, model), torch.no_grad():
+        with alone(), quiet(torch), _as_for_inference(torch, model), torch.no_grad():
             program = model if not isinstance(model, torch.nn.Module) else _trace(torch, model, arguments)
+            refuse_training(program.graph, called, _line_in)
             with _remembered_translations():
                 found = torch.onnx.export(
                     program,
@@ -56,10 +62,14 @@ def export_program(
                     dynamic_shapes=arguments.dim_names,
                     custom_translation_table=dict(translations) if translations else None,
                 )
+            refuse_changes(found.exported_program.graph_signature, called)
+            settle_results(found.model, program)
             if path is None:
                 return found.model_proto
             found.save(str(path), external_data=True)
             return path
+    except ModelError:
+        raise
     except Exception as error:  # whatever the model's own code and torch raise
         _refuse(error, called, program)
 
@@ -108,7 +118,8 @@ def export_script(
         The model, or `path` when it was written there.
 
     Raises:
-        ModelError: E10080 with the operator that torch names.
+        ModelError: E10080 with the operator that torch names; E10086 for an operator that was traced in
+            training mode, E10087 for a model that changes its buffers.
     """
     names = tensor_names(model)
     options: dict[str, Any] = {} if names is None else {"input_names": names}
@@ -116,7 +127,8 @@ def export_script(
         options["dynamic_axes"] = _axes(arguments.dim_names, names or [])
     target: Any = str(path) if path is not None else io.BytesIO()
     try:
-        with quiet(torch), _as_for_inference(torch, model), torch.no_grad():
+        with alone(), quiet(torch), _as_for_inference(torch, model), torch.no_grad():
+            refuse_script(model.inlined_graph, called)
             torch.onnx.export(
                 model,
                 arguments.positional,
@@ -127,6 +139,8 @@ def export_script(
                 training=torch.onnx.TrainingMode.PRESERVE,
                 **options,
             )
+    except ModelError:
+        raise
     except Exception as error:  # whatever the model's own code and torch raise
         _refuse(error, called, None, str(model.inlined_graph))
     return path if path is not None else onnx.load_from_string(target.getvalue())
@@ -173,6 +187,7 @@ _OPERATORS: Final = (
 )
 _LINES: Final = re.compile(r'File "([^"]+)", line (\d+), in \w+\n\s+([^\n]+)')
 _INSIDE_TORCH: Final = re.compile(r"-packages[\\/](?:torch|onnxscript|onnx_ir)[\\/]")
+_HERE: Final = str(Path(__file__).parents[2])
 _LONGEST_REASON: Final = 300
 _MOST_CAUSES: Final = 20
 
@@ -198,10 +213,32 @@ def explain(error: BaseException, program: Any = None) -> tuple[str, str, str]:
     while inner is not None and len(texts) < _MOST_CAUSES:
         texts.append(_COLOURS.sub("", f"{inner}"))
         last, inner = inner, inner.__cause__ or inner.__context__
-    first = next((line.strip() for line in texts[-1].splitlines() if line.strip()), "") or type(last).__name__
+    lines = [line.strip() for line in texts[-1].splitlines() if line.strip()]
+    # TorchScript shows its own stack first, and the cause in the last line.
+    is_script = bool(lines) and lines[0].startswith("The following operation failed in the TorchScript")
+    first = (lines[-1] if is_script else lines[0]) if lines else type(last).__name__
+    if is_script:
+        first = first.removeprefix("RuntimeError: ")
     whole = "\n".join(reversed(texts))
     operator = _operator_in(whole)
-    return first[:_LONGEST_REASON].rstrip("."), operator, _line_of(operator, program) or _line_in(whole)
+    line = _line_of(operator, program) or _line_in(whole)
+    raised_at, is_innermost = _raised_at(last)
+    if is_innermost:
+        return f"its own code raises {type(last).__name__}: {first}"[:_LONGEST_REASON], "", raised_at
+    return first[:_LONGEST_REASON].rstrip("."), operator, line or raised_at
+
+
+def _raised_at(error: BaseException) -> tuple[str, bool]:
+    """The innermost line of the model's own code that an error came through, and whether it raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [
+        frame
+        for frame in frames
+        if not _INSIDE_TORCH.search(frame.filename) and not frame.filename.startswith((_HERE, "<"))
+    ]
+    if not own or not frames:
+        return "", False
+    return f"{own[-1].filename}:{own[-1].lineno}: {own[-1].line}", own[-1] is frames[-1]
 
 
 def _operator_in(text: str) -> str:

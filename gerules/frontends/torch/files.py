@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +13,10 @@ from typing import Any, Final, cast
 from gerules.errors import table
 from gerules.frontends.examples import Examples
 from gerules.frontends.fault import ModelError
+from gerules.frontends.torch.exclusive import alone
 from gerules.frontends.torch.kinds import import_torch
 from gerules.frontends.torch.model import read_torch
+from gerules.frontends.torch.quiet import quiet
 from gerules.frontends.torch.sizes import is_plain_size
 from gerules.ir import Graph
 
@@ -42,13 +43,13 @@ def read_torch_file(path: Path, examples: Examples) -> Graph:
     if any(name.startswith("code/") for name in names) and "constants.pkl" in names:
         _check_script(path, texts)
         torch = import_torch(f"reading {path.name}")
-        model = _load(path, lambda: torch.jit.load(str(path), map_location="cpu"))
+        model = _load(torch, path, lambda: torch.jit.load(str(path), map_location="cpu"))
         return read_torch(model, examples, name=path.stem)
     if "archive_format" in names and any(name.startswith("models/") for name in names):
         _check_program(path, names, texts)
         torch = import_torch(f"reading {path.name}")
         _check_samples(torch, path, names, texts)
-        return read_torch(_load(path, lambda: torch.export.load(str(path))), examples, name=path.stem)
+        return read_torch(_load(torch, path, lambda: torch.export.load(str(path))), examples, name=path.stem)
     if "data.pkl" in names:
         raise _not_torch(path, "it holds pickled Python objects, as torch.save writes them")
     raise _not_torch(path, "it has neither TorchScript nor an exported program in it")
@@ -58,10 +59,9 @@ def _not_torch(path: Path, reason: str) -> ModelError:
     return ModelError(table.NOT_TORCH, path=path, reason=reason, remedy=_RESAVE)
 
 
-def _load(path: Path, load: Any) -> Any:
+def _load(torch: Any, path: Path, load: Any) -> Any:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with alone(), quiet(torch):
             return load()
     except Exception as error:  # torch raises what it likes for damaged files
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")

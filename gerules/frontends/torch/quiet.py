@@ -36,13 +36,22 @@ class _Muted(io.TextIOBase):
         self._stream.flush()
 
 
+def _handlers() -> list[logging.Handler]:
+    """What prints records of torch: its loggers have handlers of their own, some of them far down."""
+    loggers = [logging.getLogger()]
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "torch":
+            loggers.append(logging.getLogger(name))
+    found = [handler for logger in loggers for handler in logger.handlers]
+    return found if logging.lastResort is None else [*found, logging.lastResort]
+
+
 @contextmanager
 def quiet(torch: Any) -> Generator[None]:
     """Both exporters warn about themselves and about constants that they trace, and print when they fail."""
     native: Any = torch._C
     was_logging = bool(native._jit_is_onnx_log_enabled())
-    handlers = [*logging.getLogger().handlers, *logging.getLogger("torch").handlers]
-    handlers += [logging.lastResort] if logging.lastResort is not None else []
+    handlers = _handlers()
     others = _OtherThreads()
     for handler in handlers:
         handler.addFilter(others)
