@@ -6,6 +6,7 @@ import numpy as np
 
 from gerules.compat.ge.lowering import REQUIRED, Lowering, Value, operator
 from gerules.ir import Attr, DType
+from gerules.text.counts import count_text
 
 _AUTO_PAD = {"SAME": "SAME_UPPER", "VALID": "VALID"}
 
@@ -27,14 +28,14 @@ def _spatial(n: Lowering, name: str) -> tuple[int, ...]:
         return values[0], values[0]
     if len(values) == 2:
         return tuple(values)
-    raise n.fault(f"{name} has {len(values)} numbers", "give one for each of N, C, H, W")
+    raise n.fault(f"{name} has {count_text(len(values), 'number')}", "give one for each of N, C, H, W")
 
 
 def _pads(n: Lowering, name: str = "pads") -> tuple[int, ...]:
     """Top, bottom, left, right in ONNX's order: all beginnings, then all ends."""
     values = n.ints_attr(name)
     if len(values) != 4:
-        raise n.fault(f"{name} has {len(values)} numbers", "give top, bottom, left, right")
+        raise n.fault(f"{name} has {count_text(len(values), 'number')}", "give top, bottom, left, right")
     top, bottom, left, right = values
     return top, left, bottom, right
 

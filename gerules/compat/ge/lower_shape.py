@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gerules.compat.ge.lowering import REQUIRED, Lowering, Value, operator
+from gerules.text.counts import count_text
 
 _MOST_PARTS = 1024
 
@@ -106,7 +107,7 @@ def _split_d(n: Lowering) -> tuple[Value, ...]:
 def _even(n: Lowering, axis: int) -> tuple[Value, ...]:
     n_parts = n.int_attr("num_split")
     if not 1 <= n_parts <= _MOST_PARTS:
-        raise n.fault(f"{n_parts} parts are not possible", f"split into 1 to {_MOST_PARTS}")
+        raise n.fault(f"it cannot make {count_text(n_parts, 'part')}", f"split into 1 to {_MOST_PARTS}")
     return n.ops(n_parts, "Split", n["x"], axis=axis, num_outputs=n_parts)
 
 
@@ -114,7 +115,7 @@ def _even(n: Lowering, axis: int) -> tuple[Value, ...]:
 def _split_v(n: Lowering) -> tuple[Value, ...]:
     sizes = n.ints("size_splits")
     if not 1 <= len(sizes) <= _MOST_PARTS:
-        raise n.fault(f"{len(sizes)} parts are not possible", f"split into 1 to {_MOST_PARTS}")
+        raise n.fault(f"it cannot make {count_text(len(sizes), 'part')}", f"split into 1 to {_MOST_PARTS}")
     return n.ops(len(sizes), "Split", n["x"], n.const(sizes), axis=int(n.number("split_dim")))
 
 
@@ -131,7 +132,8 @@ def _slice_d(n: Lowering) -> Value:
 
 def _sliced(n: Lowering, offsets: list[int], sizes: list[int]) -> Value:
     if len(offsets) != len(sizes):
-        raise n.fault(f"{len(offsets)} offsets and {len(sizes)} sizes", "give one of each for each axis")
+        reason = f"it has {count_text(len(offsets), 'offset')} and {count_text(len(sizes), 'size')}"
+        raise n.fault(reason, "give one of each for each axis")
     last = np.iinfo(np.int64).max
     ends = [last if size < 0 else at + size for at, size in zip(offsets, sizes, strict=True)]
     return n.op("Slice", n["x"], n.const(offsets), n.const(ends), n.const(range(len(ends))))
@@ -209,5 +211,6 @@ def _pad_v3(n: Lowering) -> Value:
 
 def _padded(n: Lowering, pairs: list[int], value: Value | None, mode: str = "constant") -> Value:
     if len(pairs) % 2:
-        raise n.fault(f"{len(pairs)} paddings are no pairs", "give before and after for each axis")
+        reason = f"it has {count_text(len(pairs), 'padding')}, which are no pairs"
+        raise n.fault(reason, "give before and after for each axis")
     return n.op("Pad", n["x"], n.const(pairs[::2] + pairs[1::2]), value, mode=mode)

@@ -20,6 +20,7 @@ from gerules.dsl.fusion_patterns import register_fusion_pattern, unregister_fusi
 from gerules.dsl.pattern_builder import Pattern, Term
 from gerules.dsl.values import ValueView
 from gerules.errors import table
+from gerules.text.counts import count_text
 
 C = TypeVar("C", bound=type[PatternFusionPass])
 
@@ -146,7 +147,8 @@ def _write_rule(
         )  # fmt: skip
     if len(olds) != len(news):
         raise GeError(
-            table.GE_BAD_PASS, name=rule, reason=f"{len(news)} values come in the place of {len(olds)}",
+            table.GE_BAD_PASS, name=rule,
+            reason=f"it puts {count_text(len(news), 'value')} in the place of {len(olds)}",
             remedy="return as many values from replacement as from the pattern",
         )  # fmt: skip
     p.replace(olds, news)
