@@ -22,6 +22,7 @@ from gerules.dsl.syntax import (
 )
 from gerules.errors import Faults, Span, table
 from gerules.ops.schema import ParamKind
+from gerules.text.counts import count_text
 
 MAX_OPSET: Final = 40
 """Opsets below this are tried for an operator that the latest opset no longer has."""
@@ -158,8 +159,9 @@ def check_call(
             faults.add(table.BAD_ARITY, span=place, op=op, reason=reason)
     if shape.most_inputs is not None and n_args > shape.most_inputs:
         faults.add(
-            table.BAD_ARITY, span=span, op=op, reason=f"it takes {shape.most_inputs} inputs, not {n_args}"
-        )
+            table.BAD_ARITY, span=span, op=op,
+            reason=f"it takes {count_text(shape.most_inputs, 'input')}, not {n_args}",
+        )  # fmt: skip
     given = n_args + len(named_inputs - set(shape.inputs[:n_args]))
     if not has_rest_inputs and given < shape.least_inputs:
         reason = f"it needs {shape.least_inputs} inputs, not {given}"

@@ -37,6 +37,7 @@ from gerules.dsl.values import (
 )
 from gerules.errors import Faults, GerulesError, table
 from gerules.ir import DType
+from gerules.text.counts import count_text
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -415,7 +416,7 @@ def _difference(item: ExternDecl, found: Function) -> str:
     if item.kind != external.kind:
         return f"it is registered as a {external.kind}"
     if len(item.formals) != len(found.parameters):
-        return f"it takes {len(found.parameters)} arguments, not {len(item.formals)}"
+        return f"it takes {count_text(len(found.parameters), 'argument')}, not {len(item.formals)}"
     for formal, parameter, word in zip(item.formals, found.parameters, external.types, strict=True):
         name, said = formal.name.name, _SYNONYMS.get(formal.type_name, formal.type_name)
         if name != parameter.name:

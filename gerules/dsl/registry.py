@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from typing import Literal as Choice
 
 from gerules.dsl.values import OpView, Value, ValueView
+from gerules.text.counts import count_text
 
 
 class MatchContext(Protocol):
@@ -98,7 +99,7 @@ class Function:
         plain = [parameter for parameter in self.parameters if not parameter.is_variadic]
         is_open = len(plain) != len(self.parameters)
         if n_args > len(plain) and not is_open:
-            return f"it takes {len(plain)} arguments at most, not {n_args}"
+            return f"it takes {count_text(len(plain), 'argument')} at most, not {n_args}"
         given = {parameter.name for parameter in plain[:n_args]}
         for name in names:
             if name in given:

@@ -33,6 +33,7 @@ from gerules.ops.shapes_matrix import RULES as MATRIX_RULES
 from gerules.ops.shapes_reduce import RULES as REDUCE_RULES
 from gerules.ops.shapes_window import RULES as WINDOW_RULES
 from gerules.ops.vectors import VECTOR_RULES, vectors_of
+from gerules.text.counts import count_text
 
 Extra = Callable[[Node, Sequence[ValueType | None], Sequence[Const | None]], Sequence[ValueType] | None]
 """Inference for operators that only a higher floor can read, such as `define`s; None when it cannot say."""
@@ -336,7 +337,7 @@ def _wrong_count(signature: Signature, n: int, opset: int) -> Misfit:
     low, high = signature.min_inputs, signature.max_inputs
     exactly = str(low) if low == high else f"{low} to {high}"
     wanted = f"at least {low}" if high is None else exactly
-    return Misfit(table.WRONG_INPUTS, reason=f"has {n} inputs and takes {wanted}", opset=opset)
+    return Misfit(table.WRONG_INPUTS, reason=f"has {count_text(n, 'input')} and takes {wanted}", opset=opset)
 
 
 def _unaccepted(param: Param, dtype: DType) -> Misfit:

@@ -235,7 +235,7 @@ def test_registering_is_for_this_process_unless_a_table_is_given() -> None:
         ("extern function odd(n: int) -> bool", "E40125", "it is registered as a predicate"),
         ("extern predicate odd(m: int)", "E40125", "its parameter n is called m here"),
         ("extern predicate odd(n?: int)", "E40125", "n must be given"),
-        ("extern predicate odd(n: int, m: int)", "E40125", "it takes 1 arguments, not 2"),
+        ("extern predicate odd(n: int, m: int)", "E40125", "it takes 1 argument, not 2"),
         ("extern predicate odd(n: text)", "E40125", "n is int, not text"),
         ("extern predicate odd(n: wort)", "E40125", "wort is no type; there are bool, int"),
         ("extern function half(n: int) -> int", "E40125", "it gives float, not int"),
