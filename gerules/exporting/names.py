@@ -23,7 +23,7 @@ def pass_name(rule: str, form: int | None = None) -> str:
     name = (
         joined[:1].upper() + joined[1:].replace("-", "_") if joined[:1] != "-" else joined.replace("-", "_")
     )
-    name = _ascii(name)
+    name = _ascii(re.sub(r"_$", "_u5f_", name))  # so that what follows begins where it seems to
     if form is not None:
         return f"{name}_form{form}Pass"
     return f"{name}_rulePass" if f"{name}Pass" in _TAKEN else f"{name}Pass"

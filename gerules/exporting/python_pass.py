@@ -184,6 +184,8 @@ def _nodes(nodes: Sequence[PlanNode], prefix: str, *, is_pattern: bool) -> list[
         if is_pattern:
             for attr in node.form.required:
                 attrs.setdefault(attr.name, python_value(placeholder(attr)))  # pyright: ignore[reportArgumentType] (a plain value)
+            if node.is_open and node.form.type == "Squeeze":
+                attrs.setdefault("axis", "[0]")  # any axes, where none would be all of size one
         args += [f"{name}={value}" for name, value in attrs.items()]
         if node.copies is not None:
             args.append(f"**{_copied(node)}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +21,7 @@ from gerules.pipeline import load_rules, shipped_rules
 from tests.cli.conftest import Run, run, run_json  # noqa: F401 - fixtures
 from tests.docs.engine_run import apply_rules, meaning_of
 from tests.docs.pages import DOCS, blocks_of
-from tests.exporting.passes import STUBS, on_ours, on_stub
+from tests.exporting.passes import STUBS, cpp_compiler, on_ours, on_stub
 
 GOLDEN = Path(__file__).with_name("shipped_rules.txt")
 
@@ -113,10 +111,7 @@ def test_which_shipped_rules_are_passes(shipped: RuleBook) -> None:
 
 def compile_cpp(text: str, folder: Path) -> None:
     """Let a compiler check a file against the declarations of the interface."""
-    compiler = shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        assert not os.environ.get("CI"), "install g++: exported C++ is checked by compiling it"
-        pytest.skip("there is no C++ compiler here")
+    compiler = cpp_compiler()
     source = folder / "passes.cpp"
     source.write_text(text, encoding="utf-8")
     # Declarations have no bodies, which is what a warning of its own is about.

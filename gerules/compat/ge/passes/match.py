@@ -43,9 +43,15 @@ class MatchedNode:
         """Return `value` of a constant as it is in the model; of others what the pattern says.
 
         Raises:
-            GeError: E41002 when it has no such attribute.
+            GeError: E41002 when it has no such attribute, or is a constant that operators here have as an
+                attribute, so that its elements are not at hand.
         """
         view = self._const
+        if name == "value" and self.type in CONSTANTS and view is None and self.views:
+            raise GeError(
+                table.GE_BAD_NODE, type=self.name, reason="the elements of this constant are not known",
+                remedy="ask for the types of what is computed from it",
+            )  # fmt: skip
         return self.node.get_attr(name) if name != "value" or view is None else Tensor(view.array)
 
     @property

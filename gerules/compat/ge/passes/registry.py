@@ -162,10 +162,12 @@ def _add_requirements(
     p: Pattern, rule: str, found: PatternFusionPass, pattern: Graph, sink: RuleSink
 ) -> None:
     """Let the pass judge a match: a predicate of all values that the pattern names."""
+    made = [item.made_by for item in sink.items if isinstance(item, Term) and item.made_by is not None]
+    read = {arg for op in made for arg in op.args if isinstance(arg, Term)}
     named = {
         port: item.name for port, value in sink.ports.items()
-        if isinstance(item := sink.items[value],
-        Term) and (item.made_by is None or port[0].type not in CONSTANTS)
+        if isinstance(item := sink.items[value], Term)
+        and (item in read if item.made_by is None else port[0].type not in CONSTANTS)
     }  # fmt: skip
     names = sorted(set(named.values()))
 
