@@ -55,7 +55,7 @@ def export_pass_command(
     given = book.rules[len(base.rules) :] if paths else book.rules
     source = ", ".join(path.name for path in paths) if paths else "the rules of gerules"
     if not given and not rule:
-        raise CliError(table.CANNOT_EXPORT, source=source)
+        raise CliError(table.NO_RULE_TO_EXPORT, source=source)
     found = export_rules(book, choose_rules(book, rule or (), given), language, source=source)
     if not found.passes:
         fail(found.refused, is_json=json)

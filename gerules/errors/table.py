@@ -1203,7 +1203,7 @@ SHADOWED: Final = ErrorCode(
     "Whatever matches the pattern of this rule is taken by another rule before it.",
     "let it say `overrides {other}`, make the other less general, or remove it",
 )
-CANNOT_EXPORT: Final = ErrorCode(
+NO_RULE_TO_EXPORT: Final = ErrorCode(
     "E40141", "no-rule-to-export", "there is no rule in {source}",
     "Rules are exported as passes, and the files that are given declare none.",
     "name files or folders with rules; without a path the shipped rules are exported",

@@ -164,16 +164,17 @@ def build(method: Callable[..., object], name: str, what: str) -> Graph:
     """Call a method that builds a graph, from inputs or on its own. Raises GeError E41005 for what fails."""
     builder = GraphBuilder(name)
     parameters = list(inspect.signature(method).parameters.values())
-    # What needs the match cannot be a rule, which says once and for all what comes in its place.
-    given: list[object] = [PatternInputs(builder) if item.name == "inputs" else None for item in parameters]
+    given: list[object] = [
+        PatternInputs(builder) if item.name == "inputs" else _NoMatch(name) for item in parameters
+    ]
     try:
         made = method(*given)
     except GeError:
         raise
     except Exception as error:  # the user's own method
-        uses = any(item is None for item in given)
-        remedy = "build the replacement from `inputs` alone" if uses else "correct the method"
-        raise _fault(name, f"its {what} raised {type(error).__name__}: {error}", remedy) from None
+        raise _fault(
+            name, f"its {what} raised {type(error).__name__}: {error}", "correct the method"
+        ) from None
     if isinstance(made, Graph):
         return made
     is_list = isinstance(made, list | tuple)
@@ -186,6 +187,19 @@ def build(method: Callable[..., object], name: str, what: str) -> Graph:
             "return a tensor, tensors in a list, or a Graph",
         )
     return builder.build_and_reset(holders)
+
+
+@dataclass(frozen=True, slots=True)
+class _NoMatch:
+    """What stands for the match where a replacement is built: a rule says once what comes in its place."""
+
+    pass_name: str
+
+    def __getattr__(self, name: str) -> object:
+        raise _fault(
+            self.pass_name, f"its replacement reads the match ({name})",
+            "build the replacement from `inputs` alone",
+        )  # fmt: skip
 
 
 def _fault(name: str, reason: str, remedy: str) -> GeError:
