@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -95,7 +95,11 @@ def verify_command(json: JsonOption = False, debug: DebugOption = False) -> None
     except OSError as fault:
         raise _unreadable(store, fault) from None
     notes = [
-        Diagnostic(table.CACHE_ENTRY_DAMAGED, {"key": entry.key[:12], "reason": reason}, severity="warning")
+        Diagnostic(
+            table.CACHE_ENTRY_DAMAGED,
+            {"key": entry.key[:12], "reason": reason, "remedy": _DELETED},
+            severity="warning",
+        )
         for entry, reason in damaged
     ]
     if json:
@@ -107,8 +111,11 @@ def verify_command(json: JsonOption = False, debug: DebugOption = False) -> None
         raise typer.Exit(DIFFERENT)
 
 
+_DELETED: Final = "nothing has to be done: the next compile of this model keeps it again"
+
+
 def _store() -> EntryStore:
-    """The cache of this user. Raises CliError E10003 when it is off."""
+    """The cache of this user. Raises CliError E10003 when it is off, E10001 when its folder is none."""
     from gerules.pipeline.cache import EntryStore, cache_settings
 
     settings = cache_settings()
@@ -117,6 +124,9 @@ def _store() -> EntryStore:
             table.BAD_OPTION, option="GERULES_CACHE", value="0", reason="it switches the cache off",
             remedy="unset it, or set GERULES_CACHE_DIR where no home folder is known",
         )  # fmt: skip
+    if settings.folder.exists() and not settings.folder.is_dir():
+        reason = "it is a file, and the cache wants a folder: set GERULES_CACHE_DIR to one"
+        raise CliError(table.FILE_NOT_FOUND, path=settings.folder, reason=reason)
     return EntryStore(settings.folder, settings.limit_bytes)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gerules.cli.errors import CliError
 from gerules.cli.guard import DIFFERENT, guarded, warn
 from gerules.cli.options import (
     BatchGearsOption,
@@ -36,7 +37,8 @@ def compile_command(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="OUT.om", help="The file to write; default: MODEL's name, .om"
+            "--output", "-o", metavar="OUT.om",
+            help="The file to write; default: MODEL's name, .om, in the current folder.",
         ),
     ] = None,
     *,
@@ -136,6 +138,11 @@ def compile_command(
     # Of no name, and of a folder's, the reader says what is wrong.
     om_path = output if output is not None else Path(f"{model.stem}.om")
     check_ending(om_path, wanted=[".om"])
+    if model.suffix.lower() == ".om" and model.is_file():
+        raise CliError(
+            table.UNKNOWN_FILE_KIND, path=model, verb="compiled",
+            remedy="an .om is compiled already: run or show it, or give the model that it was made from",
+        )  # fmt: skip
     sources = [model, fusion_switch_file, *rule_files(target)]
     check_writable([om_path, fusion_result, fusion_sites], sources=sources)
     if dump is not None:
@@ -162,7 +169,7 @@ def compile_command(
     cached = compiled.model.cache
     warnings = [*compiled.model.warnings, *(cached.notes if cached is not None else ())]
     if cached is not None and cached.is_hit and dump is not None:
-        facts_lacking = {"what": "the graphs of the stages, for --dump"}
+        facts_lacking = {"what": "the graphs of the stages that --dump asks for"}
         warnings.append(Diagnostic(table.CACHE_LACKS, facts_lacking, severity="warning"))
     check = None
     if validate:

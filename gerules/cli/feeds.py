@@ -26,6 +26,9 @@ _FLAG_NAMES: Final = ("mask", "type", "segment")
 _MASK: Final = "mask"
 """Flags of this name let the first place through: attention over nothing at all has no meaning to compare."""
 
+_NPY: Final = b"\x93NUMPY"
+"""How .npy files begin."""
+
 _MAX_ELEMENTS: Final = 1 << 31
 """Most elements of one made-up input."""
 
@@ -145,10 +148,14 @@ def _read_one(text: str, names: Sequence[str]) -> dict[str, Array]:
         if path.suffix.lower() == ".npz":
             found = _read_npz(path)
             return found if not name else {name: _only(found, path)}
-        with open_regular(path):
+        with open_regular(path) as file:
+            if path.suffix.lower() == ".npy" and not file.read(len(_NPY)).startswith(_NPY):
+                raise _FileFault("it is no .npy file")
             array = np.load(path, allow_pickle=False, mmap_mode="r")
     except OSError as error:
         raise CliError(table.FILE_NOT_FOUND, path=path, reason=error.strerror or str(error)) from None
+    except CliError:
+        raise
     except _FileFault as error:
         raise CliError(table.FILE_NOT_FOUND, path=path, reason=str(error)) from None
     except Exception as error:  # numpy reads headers with Python's own parser, and zipfile has its own faults

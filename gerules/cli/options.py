@@ -189,17 +189,17 @@ def read_pairs(option: str, texts: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
-def read_dims(texts: Sequence[str] | None) -> dict[str, int]:
-    """Read `--dim N=2` values. Raises CliError E10003, all faults together."""
+def read_dims(texts: Sequence[str] | None, *, least: int = 1) -> dict[str, int]:
+    """Read `--dim N=2` values from `least` on. Raises CliError E10003, all faults together."""
     faults = Faults()
     found: dict[str, int] = {}
     for name, text in read_pairs("--dim", texts).items():
-        if text.isascii() and text.isdigit() and 0 < len(text) <= 18 and int(text):
+        if text.isascii() and text.isdigit() and 0 < len(text) <= 18 and int(text) >= least:
             found[name] = int(text)
         else:
             faults.add(
                 table.BAD_OPTION, option="--dim", value=f"{name}={text}",
-                reason="a size is a whole number above zero", remedy="write it like --dim N=2",
+                reason=f"a size is a whole number from {least} on", remedy="write it like --dim N=2",
             )  # fmt: skip
     faults.raise_if_any(CliError)
     return found

@@ -108,7 +108,7 @@ def run_command(
     from gerules.runtime.program import OpTime
 
     choose("--against", against, JUDGES)
-    dims = read_dims(dim)
+    dims = read_dims(dim, least=0)
     check_writable([output], sources=[file, check, *feed_paths(inputs or ())])
     times: list[OpTime] = []
     with Steps(f"running {file.name}", 3 if check is not None else 2, is_quiet=json) as steps:

@@ -36,6 +36,7 @@ from gerules.dsl.values import (
     raw_array,
 )
 from gerules.errors import Faults, GerulesError, table
+from gerules.errors.arguments import checked
 from gerules.ir import DType
 from gerules.text.counts import count_text
 
@@ -181,6 +182,7 @@ def _type_of(annotation: object) -> _Type | None:
 def predicate(function: _F, /) -> _F: ...
 @overload
 def predicate(*, name: str = "", functions: FunctionTable = ...) -> Callable[[_F], _F]: ...
+@checked("function")
 def predicate(
     function: Callable[..., object] | None = None, /, *, name: str = "", functions: FunctionTable = FUNCTIONS
 ) -> object:
@@ -206,6 +208,7 @@ def predicate(
 def function(function: _F, /) -> _F: ...
 @overload
 def function(*, name: str = "", functions: FunctionTable = ...) -> Callable[[_F], _F]: ...
+@checked("function")
 def function(
     function: Callable[..., object] | None = None, /, *, name: str = "", functions: FunctionTable = FUNCTIONS
 ) -> object:

@@ -14,6 +14,7 @@ from gerules.dsl.external import place_of, shown_path
 from gerules.dsl.pattern_builder import Pattern, PatternFault
 from gerules.dsl.tree import RuleError
 from gerules.errors import GerulesError, Source, table
+from gerules.errors.arguments import checked
 
 _PatternFunction = Callable[[], str] | Callable[[Pattern], None]
 
@@ -133,6 +134,7 @@ def register_fusion_pattern(
 ) -> Callable[[_PatternFunction], FusionPattern]: ...
 
 
+@checked("function")
 def register_fusion_pattern(
     function: _PatternFunction | None = None,
     /,
@@ -180,6 +182,7 @@ def register_fusion_pattern(
     return register(function)
 
 
+@checked()
 def unregister_fusion_pattern(name: str) -> None:
     """Forget a pattern, if there is one of this name; books loaded before keep its rule."""
     PATTERNS.discard(name)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from gerules.errors.counts import agree
 from gerules.errors.printable import printable, printable_columns, printable_line
 from gerules.errors.table import ErrorCode
 
@@ -79,12 +80,12 @@ class Diagnostic:
     @property
     def message(self) -> str:
         """The code's message with the facts filled in."""
-        return _fill(self.code.message, self.facts)
+        return agree(_fill(self.code.message, self.facts))
 
     @property
     def hint(self) -> str:
         """The remedy, with the facts filled in."""
-        return _fill(self.code.hint, self.facts)
+        return agree(_fill(self.code.hint, self.facts))
 
     def as_json(self) -> dict[str, object]:
         """Return the diagnostic as plain values, for `--json`."""

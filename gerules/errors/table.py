@@ -205,9 +205,9 @@ GEAR_RANKS_DIFFER: Final = ErrorCode(
     "give each gear {wanted}, with `;` between gears",
 )
 GEAR_NOT_POSITIVE: Final = ErrorCode(
-    "E10038", "gear-not-positive", "{option}: {size} in the gear {gear} is no size",
+    "E10038", "gear-not-positive", "{option}: {size} in the gear {gear} is no size from 1 to 2**31 - 1",
     "A gear fixes dimensions, and each is a whole number from 1 to 2**31 - 1. The Graph Engine has the same code for it.",
-    "give positive sizes",
+    "give whole numbers from 1 to 2147483647",
 )
 GEARS_REPEAT: Final = ErrorCode(
     "E10039", "gears-repeat", "{option} has the gear {gear} twice",
@@ -217,7 +217,7 @@ GEARS_REPEAT: Final = ErrorCode(
 GEARS_EXCLUDE: Final = ErrorCode(
     "E10070", "gears-exclude", "{options} exclude each other",
     "A model has gears of one kind only. The Graph Engine says E10009 here.",
-    "give one of them; dynamic_dims can say what the others say",
+    "{remedy}",
 )
 ONLY_BATCH_OPEN: Final = ErrorCode(
     "E10071", "only-batch-open", "dynamic_batch_size does not fit the input {shape}: only its first dimension may be -1",
@@ -299,7 +299,7 @@ NO_SIZES_FIT: Final = ErrorCode(
 CACHE_ENTRY_DAMAGED: Final = ErrorCode(
     "E10050", "cache-entry-damaged", "entry {key} of the compile cache was damaged, and is deleted: {reason}",
     "Every entry carries a checksum; a file that was cut off or changed is not believed.",
-    "nothing has to be done: the model was compiled again; `gerules cache verify` checks all entries",
+    "{remedy}",
 )
 CACHE_UNUSABLE: Final = ErrorCode(
     "E10051", "cache-unusable", "the compile cache in {path} cannot be used: {reason}",
@@ -312,7 +312,7 @@ CACHE_NOT_KEPT: Final = ErrorCode(
     "{remedy}",
 )
 CACHE_LACKS: Final = ErrorCode(
-    "E10053", "cache-lacks", "the compile cache has this compile but not what is asked for: {what}; compiled again",
+    "E10053", "cache-lacks", "the compile cache has the offline model and the reports of this compile, but not {what}: for these it was compiled again",
     "An entry holds the offline model and the reports. Graphs of single stages are made by compiling.",
     "nothing has to be done",
 )

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from gerules.errors.arguments import checked
 from gerules.ir.dtype import DType
 from gerules.ir.graph import Attr, Body, Const, Graph, Node, Origin
 from gerules.ir.types import (
@@ -37,6 +38,7 @@ ConstWriter = Callable[[str, Const], str | None]
 """Stores a large constant elsewhere and returns the text that finds it again, or None to elide it."""
 
 
+@checked("marks", "store")
 def print_graph(graph: Graph, *, marks: Marks | None = None, store: ConstWriter | None = None) -> str:
     """Return the text of a graph; `parse_graph` reads it back.
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from lark import Token, Tree
 
 from gerules.errors import Diagnostic, Faults, GerulesError, Source, Span, table
+from gerules.errors.arguments import checked
 from gerules.ir.dtype import DType
 from gerules.ir.editor import GraphEditor
 from gerules.ir.elements import equal_elements, listed_elements, random_elements
@@ -40,6 +41,7 @@ class GraphText:
     marks: Mapping[int, Mapping[str, Attr]] = field(default_factory=dict[int, Mapping[str, Attr]])
 
 
+@checked("load")
 def parse_graph(source: Source | str, *, load: ConstReader | None = None) -> Graph:
     """Read the text of one graph; marks beside it are dropped. See `read_graph_text`."""
     return read_graph_text(source, load=load).graph

@@ -53,6 +53,9 @@ def parse_shapes(text: str) -> dict[str, Shape]:
                 dims.append(int(size))
             elif (ends := _RANGE.fullmatch(size)) is not None and _is_range(int(ends[1]), int(ends[2])):
                 dims.append(f"{int(ends[1])}~{int(ends[2])}")
+            elif ends is not None and int(ends[1]) > int(ends[2]) > 0:
+                reason = f"the ends of {size} are swapped: write {int(ends[2])}~{int(ends[1])}"
+                faults.add(table.BAD_SHAPE_TEXT, text=part, reason=reason)
             else:
                 faults.add(table.BAD_SHAPE_TEXT, text=part, reason=f"{size or 'nothing'} is no size")
         found[name] = tuple(dims)

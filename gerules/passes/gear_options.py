@@ -77,16 +77,19 @@ def read_gears(
         faults.raise_if_any(PassError)
         return None
     if len(given) > 1:
-        faults.add(table.GEARS_EXCLUDE, options=" and ".join(OPTIONS[kind] for kind in given))
+        options_text = " and ".join(OPTIONS[kind] for kind in given)
+        remedy = "give one of them; dynamic_dims can say what the others say"
+        faults.add(table.GEARS_EXCLUDE, options=options_text, remedy=remedy)
     for name in ranges_of(shapes):
         options_text = (
             f"{' and '.join(OPTIONS[kind] for kind in given)} and the range of {name} in input_shape"
         )
-        faults.add(table.GEARS_EXCLUDE, options=options_text)
+        remedy = f"write -1 for the dimensions of {name} that gears fix, or give the range without gears"
+        faults.add(table.GEARS_EXCLUDE, options=options_text, remedy=remedy)
     rows = {kind: _read_rows(kind, text, faults) for kind, text in given.items()}
     found = _open_inputs(graph, shapes, dims, faults)
     for kind in given:
-        _check_axes(kind, found, faults)
+        _check_axes(kind, found, dims or {}, faults)
     if len(given) == 1 and len(faults) == 0:
         ((kind, values),) = rows.items()
         gears = _build(kind, values, found, options.is_hybrid, faults)
@@ -209,12 +212,14 @@ def _open_inputs(
     return _Inputs(found, [item for item in users if item.axes])
 
 
-def _check_axes(kind: GearKind, inputs: _Inputs, faults: Faults) -> None:
+def _check_axes(kind: GearKind, inputs: _Inputs, dims: Mapping[str, int], faults: Faults) -> None:
     """Faults are E10071, E10072, E10074 and E10075."""
     option = OPTIONS[kind]
     if not inputs.open:
         code = table.NO_OPEN_BATCH if kind is GearKind.BATCH else table.NOTHING_TO_GEAR
-        faults.add(code, option=option)
+        fixed = ", ".join(f"--dim {name}={size}" for name, size in dims.items())
+        notes = [f"{fixed} fixes what the gears would: leave it out"] if fixed else []
+        faults.add(code, option=option, notes=notes)
     for item in inputs.open:
         text = f"{item.name}:{','.join(map(str, item.sizes))}"
         if kind is GearKind.BATCH and item.axes != [0]:

@@ -13,6 +13,7 @@ from gerules.dsl import Function, RuleBook
 from gerules.dsl.values import Value
 from gerules.engine.trace import Trace
 from gerules.errors import Faults, table
+from gerules.errors.arguments import checked
 from gerules.frontends import (
     FUSED_DOMAIN,
     NO_EXAMPLES,
@@ -69,6 +70,7 @@ FUSION: str = "fusion"
 """The pipeline that `rewrite` runs: everything that is independent of a device's formats."""
 
 
+@checked("model")
 def compile(
     model: Model,
     *,
@@ -83,7 +85,7 @@ def compile(
     dynamic_batch_size: Rows | None = None,
     dynamic_image_size: Rows | None = None,
     dynamic_dims: Rows | None = None,
-    compile_hybrid_mode: bool = False,
+    compile_hybrid_mode: bool | int = False,
     keep_dtype: Names = (),
     params: Mapping[str, Value] | None = None,
     fusion_switch_file: str | Path | None = None,
@@ -140,6 +142,7 @@ def compile(
         GerulesError: with every fault of the stage that fails: E1 files and options, E2 switch files,
             E3 types, E4 rules, E5 operators and engines, E6 memory, E8 the offline model.
     """
+    _check_numbers(compile_hybrid_mode, n_streams, memory_limit_bytes)
     shapes = parse_shapes(input_shapes) if isinstance(input_shapes, str) else input_shapes
     options = CompileOptions(
         device=device,
@@ -169,6 +172,7 @@ def compile(
     return compile_cached(graph, book, options, settings, observe)
 
 
+@checked("path")
 def load(
     path: str | Path | TorchModel,
     *,
@@ -207,6 +211,7 @@ def _read_object(model: object, examples: Examples) -> Graph:
     return read_torch(model, examples)
 
 
+@checked()
 def load_rules(paths: Rules = (), *, functions: Mapping[str, Function] | None = None) -> RuleBook:
     """Read rule files, folders or texts, on top of the rules that come with gerules; all are checked.
 
@@ -220,6 +225,7 @@ def load_rules(paths: Rules = (), *, functions: Mapping[str, Function] | None = 
     return shipped_rules([paths] if isinstance(paths, RuleInput) else list(paths), functions)
 
 
+@checked("graph")
 def rewrite(
     graph: Model,
     rules: RuleBook | Rules | None = None,
@@ -298,6 +304,7 @@ _MOST_PASSES: Final = 8
 _COPIES: Final = "COPY_SHARED_WEIGHTS"
 
 
+@checked()
 def save(graph: Graph, path: str | Path, *, rules: RuleBook | Rules | None = None) -> None:
     """Write a graph as `.onnx` or as graph text (`.graph`), whole or not at all.
 
@@ -325,6 +332,22 @@ def save(graph: Graph, path: str | Path, *, rules: RuleBook | Rules | None = Non
             table.UNKNOWN_FILE_KIND, path=path, verb="written",
             remedy="end the name in .onnx or .graph; a compiled model writes its .om itself",
         )  # fmt: skip
+
+
+def _check_numbers(hybrid: bool | int, n_streams: int | None, memory_limit_bytes: int | None) -> None:
+    """Refuse numbers that mean nothing. Raises PipelineError E10003 with all of them."""
+    faults = Faults()
+    wanted = (
+        ("compile_hybrid_mode", hybrid, hybrid in (0, 1), "it is neither on nor off", "give True or False"),
+        ("n_streams", n_streams, (n_streams or 1) > 0 and n_streams != 0, "a plan has a stream at least",
+         "give a whole number above zero"),
+        ("memory_limit_bytes", memory_limit_bytes, (memory_limit_bytes or 0) >= 0, "it is no size",
+         "give a number of bytes"),
+    )  # fmt: skip
+    for name, value, is_good, reason, remedy in wanted:
+        if not is_good:
+            faults.add(table.BAD_OPTION, option=name, value=value, reason=reason, remedy=remedy)
+    faults.raise_if_any(PipelineError)
 
 
 def _listed(names: Names) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Final, Unpack
 
 from gerules.errors import Source, table
+from gerules.errors.arguments import checked
 from gerules.pipeline.api import Model, graph_of
 from gerules.pipeline.asking import Target, options_of
 from gerules.pipeline.bisect_result import BisectResult, Cause, Growth, Verdict
@@ -37,6 +38,7 @@ Tell = Callable[[str], None]
 """Told what is tried next."""
 
 
+@checked("model")
 def bisect(
     model: Model,
     feeds: Mapping[str, object],
@@ -76,6 +78,11 @@ def bisect(
         raise PipelineError(
             table.BAD_OPTION, option="rtol", value=rtol, reason="it is no number from zero on",
             remedy="give the largest relative error that is allowed, such as 1e-3",
+        )  # fmt: skip
+    if most_compiles < 1:
+        raise PipelineError(
+            table.BAD_OPTION, option="most_compiles", value=most_compiles, reason="nothing could be tried",
+            remedy="give a whole number above zero",
         )  # fmt: skip
     options = options_of(target)
     rules = target.get("rules", ())

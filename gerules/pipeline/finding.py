@@ -28,6 +28,7 @@ from gerules.dsl.values import ChainView, OpView, Value, ValueView, describe
 from gerules.engine.reasons import called
 from gerules.engine.search import STEP_BUDGET, Place, search
 from gerules.errors import Diagnostic, Source, table
+from gerules.errors.arguments import checked
 from gerules.ir import Dim, Graph, Node
 from gerules.ops import Schemas, infer_graph
 from gerules.passes.bind import bind_shapes
@@ -110,6 +111,7 @@ class Findings:
         }
 
 
+@checked("model")
 def find(
     model: Model,
     pattern: str,

@@ -12,6 +12,7 @@ from gerules.backend.om import OmModel, write_om
 from gerules.backend.schedule import Schedule
 from gerules.engine.trace import Trace
 from gerules.errors import Diagnostic, table
+from gerules.errors.arguments import checked
 from gerules.ir import Graph
 from gerules.passes.partition import Partition
 from gerules.pipeline.compilation import Compilation
@@ -108,10 +109,12 @@ class CompiledModel:
         """Return the compile in numbers; as text, a few lines for people."""
         return self.compilation.summary()
 
+    @checked()
     def fusion_result(self, *, with_sites: bool = False) -> list[dict[str, object]]:
         """Return what rules did, by pass; see `gerules.pipeline.fusion_result`."""
         return fusion_result(self.trace, self.compilation.tools.book, with_sites=with_sites)
 
+    @checked()
     def save(self, path: str | Path) -> int:
         """Write the `.om` file, whole or not at all, and return its size in bytes.
 

@@ -25,6 +25,9 @@ def cache_grid(store: EntryStore, entries: Sequence[Entry]) -> Grid:
         )
         for entry in entries
     ]
-    used, limit = bytes_text(sum(entry.size_bytes for entry in entries)), bytes_text(store.limit_bytes)
-    note = f"{count_text(len(entries), 'entry', 'entries')}, {used} of {limit}"
-    return Grid(columns, rows, f"Compile cache in {store.folder}", [note])
+    used_bytes = sum(entry.size_bytes for entry in entries)
+    used, limit = bytes_text(used_bytes), bytes_text(store.limit_bytes)
+    notes = [f"{count_text(len(entries), 'entry', 'entries')}, {used} of {limit}"]
+    if used_bytes > store.limit_bytes:
+        notes.append("over the limit: what was not used for longest goes when the next result is kept")
+    return Grid(columns, rows, f"Compile cache in {store.folder}", notes)

@@ -15,6 +15,7 @@ from gerules.dsl.load import load_rules
 from gerules.dsl.syntax import Rule
 from gerules.engine.rewrite import rewrite
 from gerules.errors import GerulesError, Source, table
+from gerules.errors.arguments import checked
 from gerules.ir import Dim, Graph
 from gerules.ops import Schemas, infer_graph
 from gerules.passes.bind import bind_shapes
@@ -59,6 +60,7 @@ class DraftedRule:
         }
 
 
+@checked("model")
 def draft(
     model: Model,
     nodes: str | Sequence[str],

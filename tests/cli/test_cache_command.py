@@ -50,7 +50,7 @@ def test_a_hit_is_validated_and_dumped(run: Run, stem: Path) -> None:
     assert run("compile", stem, "-o", "a.om", *ARGUMENTS).exit_code == 0
     result = run("compile", stem, "-o", "b.om", *ARGUMENTS, "--validate", "--dump", "stages")
     assert result.exit_code == 0, result.output
-    assert "warning[E10053]" in result.stderr and "for --dump; compiled again" in result.stderr
+    assert "warning[E10053]" in result.stderr and "stages that --dump asks for" in result.stderr
     assert len(list(Path("stages").glob("*.graph"))) > 10 and "reference" in result.stdout
     assert Path("a.om").read_bytes() == Path("b.om").read_bytes()
 
@@ -100,3 +100,35 @@ def test_faults_of_the_settings_have_codes(
     monkeypatch.delenv("GERULES_CACHE_SIZE")
     monkeypatch.setenv("GERULES_CACHE", "0")
     assert "E10003" in run("cache", "list").stderr
+
+
+def test_what_verify_says_fits(run: Run, stem: Path, on: Path) -> None:
+    run("compile", stem, "-o", "a.om", *ARGUMENTS)
+    (entry,) = on.rglob("*.entry")
+    entry.write_bytes(entry.read_bytes()[:-40])
+    result = run("cache", "verify")
+    assert result.exit_code == 3
+    assert "the next compile" in result.stderr and "was compiled again" not in result.stderr
+
+
+def test_a_file_in_the_place_of_the_folder(run: Run, on: Path) -> None:
+    on.write_text("mine")
+    for command in ("list", "clear", "verify"):
+        result = run("cache", command)
+        assert result.exit_code == 1 and "E10001" in result.stderr and "it is a file" in result.stderr
+    assert on.read_text() == "mine"
+
+
+def test_a_switch_that_says_nothing_is_refused(
+    run: Run, stem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GERULES_CACHE", "banana")
+    result = run("compile", stem, "-o", "a.om", *ARGUMENTS)
+    assert result.exit_code == 1 and "GERULES_CACHE cannot be banana" in result.stderr
+
+
+def test_a_limit_that_shrank_is_said(run: Run, stem: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("compile", stem, "-o", "a.om", *ARGUMENTS)
+    assert "over the limit" not in run("cache", "list").stdout
+    monkeypatch.setenv("GERULES_CACHE_SIZE", "10")
+    assert "over the limit" in run("cache", "list").stdout

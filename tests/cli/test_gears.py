@@ -120,3 +120,32 @@ def test_a_gear_beyond_the_memory(run: Run, model: Path, tmp_path: Path) -> None
     assert result.exit_code == 1
     assert "error[E60003]" in result.stderr and "in the gear 4" in result.stderr
     assert "shrink the batch" in result.stderr
+
+
+def test_hints_name_what_is_to_be_changed(run: Run, model: Path, tmp_path: Path) -> None:
+    def said(*options: object) -> str:
+        result = run("compile", model, "-o", tmp_path / "m.om", *options)
+        assert result.exit_code == 1
+        return result.stderr
+
+    assert "--dim N=4 fixes" in said("--dynamic-batch-size", "1,2", "--dim", "N=4")
+    assert "write -1 for" in said("--dynamic-batch-size", "1,2", "--input-shape", "x:1~4,3,8,8")
+    assert "2**31 - 1" in said("--dynamic-batch-size", f"1,{2**40}", *SHAPE)
+    assert "the ends of 8~2 are swapped: write 2~8" in said("--input-shape", "x:8~2,3,8,8")
+
+
+def test_a_fault_of_some_gears_names_them(run: Run, tmp_path: Path) -> None:
+    model = tmp_path / "even.graph"
+    model.write_text(
+        "graph even:\n    opset 17\n    input x: f32[N, 4]\n    k: const i64[2] = [2, 4]\n"
+        "    y = Reshape(x, k)\n    return y\n"
+    )
+    result = run("compile", model, "-o", tmp_path / "m.om", "--dynamic-batch-size", "1,2")
+    assert result.exit_code == 1 and "E30002" in result.stderr and "in the gear 1" in result.stderr
+
+
+def test_an_om_is_no_source(run: Run, om: Path) -> None:
+    before = om.read_bytes()
+    result = run("compile", om)
+    assert result.exit_code == 1 and "E10002" in result.stderr and "compiled already" in result.stderr
+    assert om.read_bytes() == before

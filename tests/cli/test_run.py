@@ -202,3 +202,20 @@ def test_sequences_are_run_compared_and_written(run: Run, tmp_path: Path) -> Non
     with np.load(out) as arrays:
         assert sorted(arrays) == ["s[0]", "s[1]", "y"]
         np.testing.assert_allclose(arrays["s[0]"], -arrays["s[1]"], rtol=1e-2)
+
+
+def test_files_that_hold_something_else_are_told_once(run: Run, stem: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "all.npz", a=np.ones(1), b=np.ones(1))
+    (tmp_path / "x.npy").write_text("not an array")
+    for name, reason in (("all.npz", "it holds 2 arrays, not one"), ("x.npy", "it is no .npy file")):
+        result = run("run", stem, "--input", f"x={tmp_path / name}")
+        assert result.exit_code == 1 and reason in result.stderr
+        assert result.stderr.count("E10001") == 1 and "Python objects" not in result.stderr
+
+
+def test_a_size_may_be_zero(run: Run, tmp_path: Path) -> None:
+    model = tmp_path / "relu.graph"
+    model.write_text("graph g:\n    opset 17\n    input x: f32[N, 2]\n    y = Relu(x)\n    return y\n")
+    result = run("run", model, "--dim", "N=0")
+    assert result.exit_code == 0, result.stderr
+    assert "f32[0, 2]" in result.stdout

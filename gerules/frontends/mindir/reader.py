@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -147,6 +149,21 @@ class _Reader:
         if not outputs:
             raise NodeFault("its results are no tensors")
         build.editor.set_outputs(outputs)
+        _name_apart(build, outputs)
+
+
+def _name_apart(build: Build, outputs: Sequence[int]) -> None:
+    """Give outputs names that no input has: MindSpore names values after variables of Python."""
+    editor = build.editor
+    taken = {editor.values[value].name for value in editor.inputs}
+    for value in outputs:
+        wish = found = editor.values[value].name
+        number = 0
+        while found and found in taken:
+            number += 1
+            found = f"{wish}_{number}"
+        taken.add(found)
+        editor.values[value] = replace(editor.values[value], name=found)
 
 
 def _records(port: PortRecord) -> list[TensorRecord]:

@@ -77,7 +77,7 @@ def _find(store: EntryStore, key: str, notes: list[Diagnostic]) -> Kept | None:
         notes.append(_note_unusable(store, fault))
         return None
     if damage:
-        facts = {"key": key[:12], "reason": damage}
+        facts = {"key": key[:12], "reason": damage, "remedy": _MADE_AGAIN}
         notes.append(Diagnostic(table.CACHE_ENTRY_DAMAGED, facts, severity="warning"))
     return None
 
@@ -114,6 +114,10 @@ def _note_unusable(store: EntryStore, fault: OSError) -> Diagnostic:
 def _note_not_kept(reason: str, remedy: str) -> Diagnostic:
     return Diagnostic(table.CACHE_NOT_KEPT, {"reason": reason, "remedy": remedy}, severity="warning")
 
+
+_MADE_AGAIN: Final = (
+    "nothing has to be done: the model was compiled again; `gerules cache verify` checks all entries"
+)
 
 _NO_DIGEST: Final = (
     "let the function read numbers, texts, containers, arrays, functions, classes and plain objects alone, "

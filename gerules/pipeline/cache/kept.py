@@ -13,6 +13,7 @@ from gerules.backend.om import OmModel, read_om
 from gerules.backend.om.error import OmError
 from gerules.backend.om.write import om_chunks
 from gerules.errors import Diagnostic, table
+from gerules.errors.arguments import checked
 from gerules.pipeline.cache.store import Chunk
 from gerules.pipeline.compilation import Compilation
 from gerules.pipeline.model import CacheUse, CompiledModel
@@ -122,10 +123,12 @@ class KeptModel(CompiledModel):
         """Return the compile in numbers; as text, a few lines for people."""
         return self._kept.summary
 
+    @checked()
     def fusion_result(self, *, with_sites: bool = False) -> list[dict[str, object]]:
         """Return what rules did, by pass; see `gerules.pipeline.fusion_result`."""
         return self._kept.fusion_sites if with_sites else self._kept.fusion_result
 
+    @checked()
     def save(self, path: str | Path) -> int:
         """Write the `.om` file, whole or not at all, and return its size in bytes.
 

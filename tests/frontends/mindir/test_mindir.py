@@ -105,6 +105,22 @@ def test_names_types_and_origins_are_those_of_the_model() -> None:
     assert found.metadata["mindir.producer_name"] == "MindSpore"
 
 
+def test_outputs_have_names_that_no_input_has() -> None:
+    nodes = [old_node("ReLU", ["x"], "Net:x", (2,)), old_node("ReLU", ["Net:x"], "y", (2,))]
+    main = graph("Net", nodes, [port("x", (2,))], [port("Net:x", (2,))])
+    found = load_mindir(model(main))
+    assert [found.values[item].name for item in (*found.inputs, *found.outputs)] == ["x", "x_1"]
+    assert list(gerules.compile(found).run({"x": np.ones(2, np.float32)})) == ["x_1"]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_names_of_inputs_and_outputs_differ(name: str) -> None:
+    found = load_mindir(export_of(name))
+    names = [found.values[item].name for item in (*found.inputs, *found.outputs)]
+    named = [name for name in names if name]
+    assert len(set(named)) == len(named)
+
+
 def test_open_sizes_are_open() -> None:
     found = load_mindir(export_of("open_sizes"))
     assert [str(found.values[item].type) for item in found.inputs] == ["f32[?, 4, 3]"]
