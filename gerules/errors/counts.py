@@ -21,6 +21,7 @@ _REGULAR: Final = (
 
 _ONE: Final = re.compile(
     rf"(?P<are>\bthere are |\bThere are )?(?<![\w.,/*-])1 (?P<noun>{'|'.join((*_IRREGULAR, *_REGULAR))})\b"
+    r"(?P<verb> are\b)?"
 )
 
 
@@ -36,4 +37,5 @@ def agree(text: str) -> str:
 def _singular(found: re.Match[str]) -> str:
     noun = found["noun"]
     one = _IRREGULAR.get(noun, noun[:-1])
-    return f"{(found['are'] or '').replace('are', 'is')}1 {one}"
+    before, behind = ((found[name] or "").replace("are", "is") for name in ("are", "verb"))
+    return f"{before}1 {one}{behind}"

@@ -33,7 +33,7 @@ def test_an_operator_that_nothing_runs(run: Run, tmp_path: Path) -> None:
     result = run("compile", model, "-o", tmp_path / "m.om")
     assert result.exit_code == 1
     assert "error[E50001]: OpType Relo not supported (2 nodes)" in result.stderr
-    assert "error[E50001]: OpType Gelu not supported (1 nodes)" in result.stderr  # it is of opset 20
+    assert "error[E50001]: OpType Gelu not supported (1 node)" in result.stderr  # it is of opset 20
     assert result.stderr.count("= hint: ") == 2
     assert not (tmp_path / "m.om").exists()
 

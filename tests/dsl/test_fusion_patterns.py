@@ -209,7 +209,7 @@ def stranger(p: Pattern) -> None:
     [
         (nothing, "it replaces nothing"),
         (twice, "two of its values are called x"),
-        (uneven, "1 values are replaced by 2"),
+        (uneven, "1 value is replaced by 2"),
         (bare, "what it replaces is made by no operator"),
         (ignored, "the new Elu cannot have attributes that were ignored"),
         (raises, "ValueError: no idea"),

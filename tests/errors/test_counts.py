@@ -15,6 +15,7 @@ from gerules.errors.counts import agree
     [
         ("it takes 1 inputs, not 2", "it takes 1 input, not 2"),
         ("there are 1 inputs", "there is 1 input"),
+        ("1 values are replaced by 2", "1 value is replaced by 2"),
         ("1 axes and 21 axes", "1 axis and 21 axes"),
         ("f32[2, 1] values, 0.1 sizes, x1 nodes", "f32[2, 1] values, 0.1 sizes, x1 nodes"),
         ("there are 11 entries", "there are 11 entries"),
