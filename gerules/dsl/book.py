@@ -34,6 +34,7 @@ from gerules.ops.schema import OpSchema
 _T = TypeVar("_T")
 
 _MAX_COMPARED: Final = 2000
+_SHORTEST_BEGINNING = 4
 """Names that a suggestion is looked for in."""
 
 
@@ -153,8 +154,11 @@ def merge_files(files: Sequence[RuleFile], faults: Faults) -> RuleBook:
 def suggest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """Return a note with the nearest known name, if one is near."""
     # Only names of about this length are compared: a file full of mistakes must not cost minutes.
+    known = list(known)
     alike = [item for item in known if abs(len(item) - len(name)) <= 3][:_MAX_COMPARED]
     near = difflib.get_close_matches(name, alike, n=1)
+    if not near and len(name) >= _SHORTEST_BEGINNING:
+        near = [item for item in known if item.startswith(name)][:1]
     return (f"did you mean {near[0]}?",) if near else ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
@@ -38,6 +39,8 @@ def compile_graph_module(
 def _functional(
     torch: Any, gm: Any, example_inputs: Sequence[Any], options: BackendOptions
 ) -> Callable[..., Any]:
+    names = _argument_names(gm)
+
     def compile_functional(graph: Any, _: Sequence[Any]) -> Callable[..., Any]:
         for fx_pass in options.hooks.passes:
             fx_pass(graph)
@@ -45,7 +48,7 @@ def _functional(
         report = new_report(_n_operators(graph), options.compile.device)
         if options.hooks.on_graph is not None:
             options.hooks.on_graph(graph, report.number)
-        runner = GraphRunner(torch, graph, options, report)
+        runner = GraphRunner(torch, graph, options, report, names)
 
         def run(args: list[Any]) -> Sequence[Any]:
             given = list(args)
@@ -66,6 +69,16 @@ def _functional(
         # Mutated inputs come out as results, and are copied back by torch.
         keep_inference_input_mutations=False,
     )
+
+
+def _argument_names(gm: Any) -> list[str]:
+    """What the user calls the inputs of a captured graph: TorchDynamo makes `L_x_` of x."""
+    found: list[str] = []
+    for node in gm.graph.nodes:
+        if node.op == "placeholder":
+            inner = re.fullmatch(r"[Ll]_(.+?)_*", str(node.target))
+            found.append(inner[1] if inner else str(node.target))
+    return found
 
 
 def _n_operators(graph: Any) -> int:

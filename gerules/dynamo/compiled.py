@@ -66,11 +66,14 @@ class GraphRunner:
     cannot be compiled is run by torch from then on, with one warning.
     """
 
-    def __init__(self, torch: Any, graph: Any, options: BackendOptions, report: GraphReport) -> None:
+    def __init__(
+        self, torch: Any, graph: Any, options: BackendOptions, report: GraphReport, names: Sequence[str] = ()
+    ) -> None:
         self._torch, self._graph, self._options, self._report = torch, graph, options, report
         self._entries: OrderedDict[object, Entry] = OrderedDict()
         self._changes: dict[int, int] = {}
         self._gears: Gears | None = None
+        self._names = tuple(names)
         self._expected = expected_results(torch, graph)
         self._lock = threading.Lock()
         self._is_eager = False
@@ -97,7 +100,7 @@ class GraphRunner:
             # Only the tensor of the first call carries the mark.
             self._gears = gears_of(args)
         if self._gears:
-            check_gears(self._gears, args, is_zipped=self._options.hooks.zips_gears)
+            check_gears(self._gears, args, is_zipped=self._options.hooks.zips_gears, names=self._names)
 
     def _entry_for(self, args: list[Any]) -> Entry | None:
         unfit = unfit_arguments(self._torch, args)
@@ -119,7 +122,7 @@ class GraphRunner:
         try:
             entry = self._compile(args)
         except GerulesError as error:
-            if self._options.fallback == "error":
+            if self._options.fallback == "error" or self._is_users(error):
                 raise
             self._fall_back(self._explain(error))
             return None
@@ -249,10 +252,19 @@ class GraphRunner:
                     rtol=rtol,
                 )
 
+    def _is_users(self, error: GerulesError) -> bool:
+        """Whether an option is wrong for this graph: right numbers by torch would hide that."""
+        codes = {item.code for item in error.diagnostics}
+        is_limit = self._options.compile.memory_limit_bytes is not None
+        return table.UNKNOWN_KEEP in codes or (is_limit and table.OUT_OF_MEMORY in codes)
+
     def _explain(self, error: GerulesError) -> list[Diagnostic]:
         first = error.diagnostics[0]
         notes = [*first.notes, *([first.hint] if first.hint else [])]
         reason = f"{first.code.code}: {first.message}"
+        device = self._options.compile.device
+        if device != HOST:
+            notes.append(f"there is no model of this graph for {device}")
         facts = {"number": self._report.number, "reason": reason}
         return [Diagnostic(table.RUNS_EAGERLY, facts, notes=tuple(notes), severity="warning")]
 

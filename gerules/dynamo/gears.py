@@ -25,12 +25,13 @@ def gears_of(args: Sequence[Any]) -> Gears:
     return found
 
 
-def check_gears(gears: Gears, args: Sequence[Any], *, is_zipped: bool) -> None:
+def check_gears(gears: Gears, args: Sequence[Any], *, is_zipped: bool, names: Sequence[str] = ()) -> None:
     """Raise when arguments have sizes that are no gear.
 
     Args:
         is_zipped: Whether the first sizes of all dimensions are one gear, the second ones another, and so
             on; otherwise every combination is one.
+        names: What the user calls each argument; numbers without.
 
     Raises:
         PipelineError: E10094 with the size and the gears.
@@ -40,7 +41,10 @@ def check_gears(gears: Gears, args: Sequence[Any], *, is_zipped: bool) -> None:
         for dim, sizes in dims.items():
             size = int(args[at].shape[dim])
             if size not in sizes:
-                raise PipelineError(table.UNDECLARED_GEAR, dim=dim, argument=at, size=size, gears=list(sizes))
+                name = names[at] if at < len(names) else at
+                raise PipelineError(
+                    table.UNDECLARED_GEAR, dim=dim, argument=name, size=size, gears=list(sizes)
+                )
             places.append((size, sizes))
     if not is_zipped or not places:
         return

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, cast, runtime_checkable
 
+from gerules.dsl import RuleBook
 from gerules.dsl.book import suggest
-from gerules.errors import Faults, table
+from gerules.errors import Faults, Source, table
 from gerules.pipeline import CompiledModel, CompileOptions, PipelineError, read_fusion_switch
 from gerules.pipeline.api import Rules
 from gerules.pipeline.toolchain import HOST
@@ -106,10 +108,11 @@ _KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "params": ((Mapping,), "values by name"),
     "folds": ((bool,), "True or False"),
     "freeze": ((bool,), "True or False"),
-    "n_streams": ((int, type(None)), "a whole number"),
-    "memory_limit_bytes": ((int, type(None)), "a whole number"),
+    "n_streams": ((int, type(None)), "a whole number from 1"),
+    "memory_limit_bytes": ((int, type(None)), "a whole number from 0"),
     "cache_size": ((int,), "a whole number from 1"),
-    "verify_rtol": ((int, float, type(None)), "a number"),
+    "verify_rtol": ((int, float, type(None)), "a number from 0"),
+    "rules": ((str, Path, Source, RuleBook, tuple, list), "a file of rules, a folder, or several"),
     "fusion_switch_file": ((str, Path), "a path"),
     "cache": ((bool, str, Path), "True, False or a folder"),
 }
@@ -149,8 +152,19 @@ def _check_kind(faults: Faults, name: str, value: object) -> None:
     elif name in _KINDS:
         kinds, words = _KINDS[name]
         is_flag = isinstance(value, bool) and bool not in kinds
-        if is_flag or not isinstance(value, kinds) or (name == "cache_size" and cast(int, value) < 1):
+        if is_flag or not isinstance(value, kinds) or _is_outside(name, cast(object, value)):
             _bad(faults, name, cast(object, value), f"it has to be {words}", f"give {words}")
+
+
+_LEAST: Final = {"cache_size": 1, "n_streams": 1, "memory_limit_bytes": 0, "verify_rtol": 0}
+
+
+def _is_outside(name: str, value: object) -> bool:
+    """Whether a number is below what makes sense, or none; or a list of rules holds something else."""
+    if name == "rules" and isinstance(value, tuple | list):
+        return not all(isinstance(item, str | Path | Source) for item in cast("Sequence[object]", value))
+    least = _LEAST.get(name)
+    return least is not None and value is not None and not least <= cast(float, value) < math.inf
 
 
 def _bad(faults: Faults, option: str, value: object, reason: str, remedy: str) -> None:

@@ -8,17 +8,9 @@ import ml_dtypes
 import numpy as np
 
 from gerules.runtime.kernels.contract import Array
+from gerules.runtime.torch_tensors import as_array
 
-
-def as_array(torch: Any, tensor: Any) -> Array:
-    """Return a tensor on the CPU as an array that shares its memory."""
-    plain = tensor.detach()
-    if plain.is_conj() or plain.is_neg():
-        plain = plain.resolve_conj().resolve_neg()
-    # numpy has no bfloat16 of its own: its bits travel as integers.
-    if plain.dtype == torch.bfloat16:
-        return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return plain.numpy()
+__all__ = ["as_array", "as_tensor", "with_strides"]
 
 
 def as_tensor(torch: Any, array: Array) -> Any:

@@ -432,6 +432,11 @@ BAD_DIM_GEARS: Final = ErrorCode(
     "Gears are 2 to 100 different sizes from 2 for a dimension, with at most 100 combinations.",
     "declare gears within these bounds, once for each input",
 )
+NOT_REGISTERED: Final = ErrorCode(
+    "E10116", "not-registered", "{what} cannot be registered: {reason}",
+    "Converters belong to one overload of an operator; a replacement is two functions of the same tensors, traced with example inputs.",
+    "give such an operator, or such functions",
+)
 
 # E21001-E21029: fusion switch files
 SWITCH_FILE_EMPTY: Final = ErrorCode(

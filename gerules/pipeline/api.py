@@ -33,7 +33,7 @@ from gerules.ir import Dim, Graph, Node, ValueType
 from gerules.ir.collector import paused_collector
 from gerules.ops import infer_graph
 from gerules.ops.size_names import own_names, without_names
-from gerules.passes.bind import parse_shapes
+from gerules.passes.bind import bind_shapes, parse_shapes
 from gerules.passes.gear_options import gear_text
 from gerules.passes.growth import prepare_within
 from gerules.pipeline.cache import cache_settings, compile_cached
@@ -179,6 +179,7 @@ def load(
     rules: RuleBook | Rules | None = None,
     example_inputs: object | None = None,
     dynamic_shapes: object | None = None,
+    input_shapes: Mapping[str, Sequence[Dim]] | str | None = None,
 ) -> Graph:
     """Read a model file: `.onnx`, graph text, TorchScript, an exported program, or what a plugin reads.
 
@@ -190,15 +191,18 @@ def load(
         rules: What defines operators, as `rewrite` takes it; without it the rules that come with gerules.
         example_inputs: What a module of torch is traced with, as `compile` takes it.
         dynamic_shapes: Which of its sizes stay open.
+        input_shapes: Shapes of inputs that the model leaves open, as `compile` takes them. For a TorchScript
+            model whose inputs are all float32, they are enough to trace it with.
 
     Raises:
-        ModelError: E10001 when it cannot be read, E10002 when it is no known kind of file, E10080 to E10085
+        ModelError: E10001 when it cannot be read, E10002 when it is no known kind of file, E10080 to E10087
             for models of torch, and every fault of the file.
     """
-    examples = Examples(example_inputs, dynamic_shapes)
-    if not isinstance(path, str | Path):
-        return _read_object(path, examples)
-    return _load(path, rules, examples)
+    shapes = parse_shapes(input_shapes) if isinstance(input_shapes, str) else input_shapes
+    examples = Examples(example_inputs, dynamic_shapes, shapes)
+    is_file = isinstance(path, str | Path)
+    graph = _load(path, rules, examples) if is_file else _read_object(path, examples)
+    return bind_shapes(graph, shapes, None) if shapes else graph
 
 
 def _load(path: str | Path, rules: RuleBook | Rules | None, examples: Examples) -> Graph:

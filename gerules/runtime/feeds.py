@@ -11,6 +11,7 @@ import numpy as np
 from gerules.errors import Faults, table
 from gerules.ir import UNKNOWN_DIM, DType, OptionalType, SequenceType, TensorType, ValueType, dtype_of
 from gerules.runtime.kernels import Array, RunError
+from gerules.runtime.torch_tensors import without_torch
 
 Item = Array | list["Item"] | None
 """What a value holds in a run: an array, a sequence as a list, or None for an optional without content."""
@@ -110,7 +111,7 @@ def _as_array(given: object) -> Array | None:
     if given is None:
         return None
     try:
-        array = np.asarray(given)
+        array = np.asarray(without_torch(given))
         dtype_of(array)
     except (ValueError, TypeError, KeyError):
         return None

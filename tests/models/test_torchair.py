@@ -71,7 +71,7 @@ def others_of(field: Field, tmp_path: Path) -> list[object]:
     (tmp_path / "folder").mkdir(exist_ok=True)
     folder = str(tmp_path / "folder")
     made = {"number": 7, "decimal": 0.5, "text": "x:on", "path": str(file), "folder": folder,
-            "function": print, "names": ["a"]}  # fmt: skip
+            "function": print, "names": ["a"], "steps": "0|2-5"}  # fmt: skip
     return [made[field.allowed]]
 
 

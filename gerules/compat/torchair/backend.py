@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from gerules.compat.torchair.config import CompilerConfig
 from gerules.compat.torchair.error import ConfigError
@@ -31,6 +31,12 @@ def get_npu_backend(
 
 def get_compiler(compiler_config: CompilerConfig | None = None) -> Compiler:
     """Return a function that compiles a `torch.fx.GraphModule` for its example inputs."""
+    given = cast(object, compiler_config)
+    if not isinstance(given, CompilerConfig | None):
+        raise ConfigError(
+            table.BAD_CONFIG_VALUE, path="compiler_config", value=repr(given),
+            allowed="a torchair.CompilerConfig",
+        )  # fmt: skip
     options = (compiler_config or CompilerConfig()).as_backend_options()
 
     def compile_graph_module(gm: Any, example_inputs: Any, **kwargs: Any) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
 from gerules.compat.torchair.error import ConfigError
-from gerules.compat.torchair.fields import FIELDS, Field
+from gerules.compat.torchair.fields import FIELDS, Field, are_steps
 from gerules.dsl.book import suggest
 from gerules.dynamo import BackendOptions
 from gerules.errors import table
@@ -103,6 +104,7 @@ _KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "path": ((str, Path), "the path of a file that exists"),
     "folder": ((str, Path), "a folder that exists"),
     "names": ((str, tuple, list), "a text, or several"),
+    "steps": ((str,), "runs and ranges of them, such as 0|1|2-5"),
 }
 
 
@@ -119,6 +121,12 @@ def _check(field: Field, value: object) -> None:
         if is_allowed and allowed in ("path", "folder"):
             place = Path(cast("str | Path", value))
             is_allowed = place.is_file() if allowed == "path" else place.is_dir()
+        if is_allowed and allowed == "steps":
+            is_allowed = are_steps(cast(str, value))
+        if is_allowed and field.least is not None:
+            is_allowed = field.least <= cast(float, value) < math.inf
+        if field.least is not None:
+            words += f" from {field.least}"
         is_allowed = is_allowed or (value is None and field.default is None)
     shown = repr(cast(object, value))
     if not is_allowed:

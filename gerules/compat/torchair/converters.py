@@ -27,13 +27,27 @@ def register_fx_node_ge_converter(aten_op: Any) -> Callable[[Converter], Convert
 
     It gets tensors and numbers in the order of the operator's schema, and `meta_outputs`: None, since
     types are inferred here. It returns one tensor, or several.
+
+    Raises:
+        ConfigError: E10116 for what is no overload of an operator, such as `torch.ops.aten.add`.
     """
+    if not hasattr(aten_op, "_schema"):
+        raise ConfigError(table.NOT_REGISTERED, what="the converter", reason=_why_no_operator(aten_op))
 
     def register(converter: Converter) -> Converter:
+        if not callable(converter):
+            reason = f"{converter!r} is no function"
+            raise ConfigError(table.NOT_REGISTERED, what=f"the converter of {aten_op}", reason=reason)
         _CONVERTERS[aten_op] = converter
         return converter
 
     return register
+
+
+def _why_no_operator(given: Any) -> str:
+    if hasattr(given, "overloads"):
+        return f"{given} has several overloads; name one of {', '.join(given.overloads())}"
+    return f"{given!r} is no operator such as torch.ops.aten.add.Tensor"
 
 
 def translations() -> Mapping[Any, Callable[..., Any]]:

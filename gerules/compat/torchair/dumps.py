@@ -206,7 +206,8 @@ class ValueDump:
     def _next(self, number: int) -> int | None:
         step = self._runs[number]
         self._runs[number] += 1
-        return step if self._steps is None or step in self._steps else None
+        is_written = self._steps is None or any(step in item for item in self._steps)
+        return step if is_written else None
 
     def _wants(self, node: Any, name: str) -> bool:
         if self._layers is not None and name not in self._layers:
@@ -258,9 +259,9 @@ def _statistics(array: Any) -> str:
     return f"{array.dtype}{list(array.shape)} min {wide.min():g} mean {wide.mean():g} max {wide.max():g}\n"
 
 
-def _steps_of(text: str) -> set[int]:
-    found: set[int] = set()
+def _steps_of(text: str) -> tuple[range, ...]:
+    found: list[range] = []
     for part in text.split("|"):
         first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
+        found.append(range(int(first), int(last or first) + 1))
+    return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +12,7 @@ from gerules.compat.torchair.config import CompilerConfig
 from gerules.compat.torchair.dumps import as_pbtxt
 from gerules.compat.torchair.error import ConfigError
 from gerules.errors import table
+from gerules.frontends import ModelError
 from gerules.ir import Graph
 from gerules.pipeline import CompiledModel, compile_graph, load, save
 from gerules.pipeline.api import book_of
@@ -40,8 +42,9 @@ def dynamo_export(
         ConfigError: E10112 for a path with a symbolic link in it.
         GerulesError: what reading or compiling the module raises.
     """
-    torch_auto = _auto_dims(args, kwargs) if dynamic else None
-    graph = load(model, example_inputs=_inputs(args, kwargs), dynamic_shapes=torch_auto)
+    given = _by_name(model, args, kwargs) if kwargs else {}
+    torch_auto = _auto_dims(() if given else args, given) if dynamic else None
+    graph = load(model, example_inputs=given or args, dynamic_shapes=torch_auto)
     _write(graph, Path(export_path), export_name, config)
 
 
@@ -67,13 +70,15 @@ def export(
     _write(graph, path.parent, path.stem, config)
 
 
-def _inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if args and kwargs:
-        raise ConfigError(
-            table.CONFIG_NOT_OFFERED, path="dynamo_export", value="both", default="one of them",
-            reason="inputs are given by position or by name, not both",
-        )  # fmt: skip
-    return kwargs or args
+def _by_name(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Inputs of both kinds by the names that `forward` has for them."""
+    try:
+        bound = inspect.signature(model.forward).bind(*args, **kwargs)
+    except (TypeError, AttributeError) as fault:
+        raise ModelError(
+            table.BAD_EXAMPLE, model=type(model).__name__, reason=fault, remedy="give what its forward takes"
+        ) from None
+    return dict(bound.arguments)
 
 
 def _auto_dims(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

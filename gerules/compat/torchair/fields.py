@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Kind = Literal["flag", "number", "decimal", "text", "path", "folder", "function", "names"]
+Kind = Literal["flag", "number", "decimal", "text", "path", "folder", "function", "names", "steps"]
 
 FLAGS: Final = (True, False)
 
@@ -20,6 +21,7 @@ class Field:
         allowed: The values it may have, or what kind they are.
         effect: What a value does.
         refused: Why no value but the default is taken; empty where all are.
+        least: The smallest number; None where any will do.
     """
 
     path: str
@@ -27,6 +29,15 @@ class Field:
     allowed: tuple[object, ...] | Kind
     effect: str = ""
     refused: str = ""
+    least: int | None = None
+
+
+_STEPS: Final = re.compile(r"[0-9]{1,9}(?:-[0-9]{1,9})?(?:\|[0-9]{1,9}(?:-[0-9]{1,9})?)*")
+
+
+def are_steps(text: str) -> bool:
+    """Whether a text names runs: numbers and ranges of them, with bars between."""
+    return _STEPS.fullmatch(text) is not None
 
 
 _NO_DEVICE = "there is no device whose graphs could be captured"
@@ -80,7 +91,7 @@ FIELDS: Final = (
     Field("dump_config.dump_path", "./", "folder", "where to"),
     Field("dump_config.dump_mode", "all", ("all", "input", "output"), "which values of a node"),
     Field("dump_config.quant_dumpable", False, FLAGS, refused="values are written as they are"),
-    Field("dump_config.dump_step", None, "text", "runs that are written, such as 0|1|2-5"),
+    Field("dump_config.dump_step", None, "steps", "runs that are written, such as 0|1|2-5"),
     Field("dump_config.dump_layer", None, "text", "nodes that are written, with blanks between"),
     Field("dump_config.dump_data", "tensor", ("tensor", "stats"), "elements, or their statistics"),
     Field("dump_config.dump_config_path", None, "text", refused="the fields beside it say the same"),
@@ -125,18 +136,18 @@ FIELDS: Final = (
     Field("optimization.level", "O3", ("O0", "O1", "O2", "O3"), "O0, O1: no fusions"),
     Field("memory.optimization", True, FLAGS, refused="memory is planned in any case"),
     Field("memory.reuse_threshold", 0, "number", refused="values of every size share memory"),
-    Field("memory.limit_bytes", None, "number", "the largest arena"),
+    Field("memory.limit_bytes", None, "number", "the largest arena", least=0),
     Field("operator_selection.precision_mode", None, "text", "the precision of the compile, such as fp16"),
     Field("operator_selection.keep_dtype", None, "names", "nodes that keep their element type"),
     Field("operator_selection.implementation", "high_precision", ("high_precision", "high_performance"),
           refused="there is one kernel for each operator"),
     Field("execution.device_id", 0, "number", refused="there is one device: this CPU"),
-    Field("execution.stream_num", None, "number", "most streams for one engine"),
+    Field("execution.stream_num", None, "number", "most streams for one engine", least=1),
     Field("execution.asynchronous", False, FLAGS, refused="a call returns when its results are there"),
     Field("dynamic_shape.range", None, "text",
           refused="shapes are compiled one by one; inference.set_dim_gears bounds them"),
     Field("precision_check.enable", False, FLAGS, "compares the first run of each model with torch"),
-    Field("precision_check.rtol", 1e-3, "decimal", "the largest relative error of that"),
+    Field("precision_check.rtol", 1e-3, "decimal", "the largest relative error of that", least=0),
     Field("amp.enable", False, FLAGS, "precision mixed_float16"),
     Field("amp.dtype", "float16", ("float16",), "the narrow type"),
     Field("amp.keep_dtype", None, "names", "nodes that keep their element type"),
@@ -148,6 +159,6 @@ FIELDS: Final = (
     Field("gerules.precision", None, "text", "the precision of the compile for that device"),
     Field("gerules.rules", None, "names", "more rule files"),
     Field("gerules.fallback", "eager", ("eager", "error"), "what happens to a graph that cannot be compiled"),
-    Field("gerules.cache_size", 16, "number", "most sets of shapes that a graph keeps"),
+    Field("gerules.cache_size", 16, "number", "most sets of shapes that a graph keeps", least=1),
 )  # fmt: skip
 """The configuration as a table; docs/migrating.md shows it."""

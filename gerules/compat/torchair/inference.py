@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, cast
 
 from gerules.compat.torchair.config import CompilerConfig
 from gerules.compat.torchair.error import ConfigError
@@ -34,7 +34,7 @@ def set_dim_gears(tensor: Any, dim_gears: Mapping[int, Sequence[int]]) -> None:
     Raises:
         ConfigError: E10115 for gears that cannot be, or that differ from those declared before.
     """
-    wanted = {dim: tuple(sizes) for dim, sizes in dim_gears.items()}
+    wanted = _whole_numbers(dim_gears)
     combinations = 1
     for dim, sizes in wanted.items():
         combinations *= len(set(sizes))
@@ -50,6 +50,26 @@ def set_dim_gears(tensor: Any, dim_gears: Mapping[int, Sequence[int]]) -> None:
     if earlier is not None and earlier != wanted:
         raise _bad_gears("all", wanted, f"the tensor has gears already: {earlier}")
     setattr(tensor, MARK, wanted)
+
+
+def _whole_numbers(given: object) -> dict[int, tuple[int, ...]]:
+    if not isinstance(given, Mapping):
+        raise _bad_gears("all", given, "they are given as sizes by dimension, such as {0: [2, 4]}")
+    found: dict[int, tuple[int, ...]] = {}
+    for dim, sizes in cast("Mapping[object, object]", given).items():
+        if not _is_whole(dim):
+            raise _bad_gears(repr(dim), sizes, "dimensions are whole numbers")
+        if not isinstance(sizes, tuple | list | range):
+            raise _bad_gears(dim, sizes, "there has to be a list of sizes")
+        listed = tuple(cast("Sequence[object]", sizes))
+        if not all(_is_whole(size) for size in listed):
+            raise _bad_gears(dim, listed, "sizes are whole numbers")
+        found[cast(int, dim)] = cast("tuple[int, ...]", listed)
+    return found
+
+
+def _is_whole(item: object) -> bool:
+    return isinstance(item, int) and not isinstance(item, bool)
 
 
 def _bad_gears(dim: object, sizes: object, reason: str) -> ConfigError:
@@ -102,7 +122,15 @@ def readable_cache(cache_bin: str | Path, print_output: bool = True, file: TextI
         cache_bin: The folder that `cache_compile` was given.
         print_output: Whether to print it too.
         file: Where it is written as well: a path, or something to write to.
+
+    Raises:
+        ConfigError: E10111 for a folder that does not exist.
     """
+    if not Path(cache_bin).is_dir():
+        raise ConfigError(
+            table.BAD_CONFIG_VALUE, path="cache_bin", value=repr(str(cache_bin)),
+            allowed="the folder that cache_compile was given",
+        )  # fmt: skip
     store = EntryStore(Path(cache_bin), cache_settings(cache_bin).limit_bytes)
     lines: list[str] = []
     for entry in store.entries():

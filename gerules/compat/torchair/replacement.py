@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
+
+from gerules.compat.torchair.error import ConfigError
+from gerules.errors import table
+from gerules.frontends.torch.exclusive import alone
 
 _PASSES: Final[list[Any]] = []
 """The pass that holds all patterns, once there is one."""
@@ -31,22 +36,55 @@ def register_replacement(
         search_fn_pattern: The pattern, already made.
         scalar_workaround: Numbers for parameters of the pattern that are no tensors.
         skip_duplicates: Whether a pattern that is there already is left out without a word.
+
+    Raises:
+        ConfigError: E10116 for what are no functions, or functions that do not take the inputs.
     """
+    given = list(_checked(search_fn, replace_fn, example_inputs, scalar_workaround or {}))
     matcher: Any = import_module("torch._inductor.pattern_matcher")
     if not _PASSES:
         _PASSES.append(matcher.PatternMatcherPass(pass_name="gerules"))
     options: dict[str, Any] = {} if extra_check is None else {"extra_check": extra_check}
-    matcher.register_replacement(
-        search_fn,
-        replace_fn,
-        list(example_inputs),
-        trace_fn or _traced_without_decompositions,
-        _PASSES[0],
-        search_fn_pattern=search_fn_pattern,
-        scalar_workaround=scalar_workaround,
-        skip_duplicates=skip_duplicates,
-        **options,
-    )
+    try:
+        with alone():
+            matcher.register_replacement(
+                search_fn,
+                replace_fn,
+                given,
+                trace_fn or _traced_without_decompositions,
+                _PASSES[0],
+                search_fn_pattern=search_fn_pattern,
+                scalar_workaround=scalar_workaround,
+                skip_duplicates=skip_duplicates,
+                **options,
+            )
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever the functions and torch raise
+        raise _refused(f"{type(error).__name__}: {error}".splitlines()[0]) from None
+
+
+def _checked(
+    search_fn: Any, replace_fn: Any, example_inputs: Any, scalars: dict[str, float | int]
+) -> Sequence[Any]:
+    for name, function in (("search_fn", search_fn), ("replace_fn", replace_fn)):
+        if not callable(function):
+            raise _refused(f"{name} is {function!r}, and no function")
+    if not isinstance(example_inputs, tuple | list):
+        raise _refused("example_inputs is no list of inputs")
+    inputs = cast("Sequence[Any]", example_inputs)
+    search, replace = (list(inspect.signature(item).parameters) for item in (search_fn, replace_fn))
+    if search != replace:
+        both = f"search_fn({', '.join(search)}) and replace_fn({', '.join(replace)})"
+        raise _refused(f"{both} do not take the same")
+    wanted = [name for name in search if name not in scalars]
+    if len(wanted) != len(inputs):
+        raise _refused(f"the functions take {', '.join(wanted)}, and example_inputs has {len(inputs)}")
+    return inputs
+
+
+def _refused(reason: str) -> ConfigError:
+    return ConfigError(table.NOT_REGISTERED, what="the replacement", reason=reason)
 
 
 def _traced_without_decompositions(fn: Any, args: Sequence[Any], **options: Any) -> Any:

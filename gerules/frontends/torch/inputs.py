@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from gerules.dsl.book import suggest
 from gerules.errors import Faults, table
 from gerules.frontends.examples import Examples
 from gerules.frontends.fault import ModelError
@@ -49,8 +50,43 @@ def choose_arguments(torch: Any, model: Any, kind: Kind | None, examples: Exampl
     dims = _with_dims(torch, examples.dynamic_shapes)
     found = _as_arguments(torch, given, dims, called)
     if kind == "module":
-        _check_call(model, found, called)
+        bound = _check_call(model, found, called)
+        _check_dims(torch, bound, examples.dynamic_shapes, called)
     return found
+
+
+def _check_dims(torch: Any, arguments: Mapping[str, Any], shapes: object, called: str) -> None:
+    """Raise E10082 for open dimensions that are none of an input."""
+    if shapes is None:
+        return
+    if not isinstance(shapes, Mapping | tuple | list):
+        reason = f"dynamic_shapes is {shapes!r}"
+        remedy = 'give open sizes by input, such as {"x": {0: "batch"}}'
+        raise ModelError(table.BAD_EXAMPLE, model=called, reason=reason, remedy=remedy)
+    known = ", ".join(arguments)
+    faults = Faults()
+    if isinstance(shapes, Mapping):
+        by_name = cast("dict[str, object]", shapes)
+    else:
+        listed = cast("Sequence[object]", shapes)
+        if len(listed) != len(arguments):
+            reason = f"dynamic_shapes has {len(listed)} parts, and there are {len(arguments)} inputs: {known}"
+            faults.add(table.BAD_EXAMPLE, model=called, reason=reason, remedy="give one for each, or None")
+        by_name = dict(zip(arguments, listed, strict=False))
+    for name, dims in by_name.items():
+        if name not in arguments:
+            reason = f"dynamic_shapes names {name}, which is none of its inputs {known}"
+            remedy = f"use one of {known}"
+            notes = suggest(str(name), list(arguments))
+            faults.add(table.BAD_EXAMPLE, model=called, reason=reason, remedy=remedy, notes=notes)
+        elif isinstance(arguments[name], torch.Tensor) and isinstance(dims, Mapping):
+            rank = int(arguments[name].dim())
+            for axis in cast("Mapping[object, object]", dims):
+                if not (isinstance(axis, int) and 0 <= axis < rank):
+                    reason = f"dynamic_shapes opens dimension {axis!r} of {name}, which has {rank}"
+                    remedy = f"give whole numbers from 0 to {rank - 1}" if rank else "leave it out"
+                    faults.add(table.BAD_EXAMPLE, model=called, reason=reason, remedy=remedy)
+    faults.raise_if_any(ModelError)
 
 
 def _as_arguments(torch: Any, given: object, dims: Any, called: str) -> Arguments:
@@ -64,14 +100,16 @@ def _as_arguments(torch: Any, given: object, dims: Any, called: str) -> Argument
     return Arguments((_tensors(torch, given, called),), {}, dims, _names_of(dims))
 
 
-def _check_call(model: Any, arguments: Arguments, called: str) -> None:
+def _check_call(model: Any, arguments: Arguments, called: str) -> Mapping[str, Any]:
+    """Return the inputs by the names of `forward`'s parameters; E10082 when it does not take them."""
     try:
-        inspect.signature(model.forward).bind(*arguments.positional, **arguments.named)
+        bound = inspect.signature(model.forward).bind(*arguments.positional, **arguments.named)
     except TypeError as fault:
         signature = inspect.signature(model.forward)
         raise ModelError(
             table.BAD_EXAMPLE, model=called, reason=fault, remedy=f"give what forward{signature} takes"
         ) from None  # fmt: skip
+    return bound.arguments
 
 
 def tensor_names(model: Any) -> list[str] | None:
