@@ -199,7 +199,8 @@ def torchair_fields() -> str:
     """Every field of TorchAir's CompilerConfig: what it does, or why no other value is taken."""
     lines = ["| field | values | what it does |", "|---|---|---|"]
     for field in FIELDS:
-        kinds = {"flag": "True, False", "number": "a whole number", "decimal": "a number", "names": "names"}
+        kinds = {"flag": "True, False", "number": "a whole number", "decimal": "a number", "names": "names",
+                 "steps": "runs"}  # fmt: skip
         if isinstance(field.allowed, tuple):
             values = ", ".join(f"`{value}`" for value in field.allowed)
         else:
