@@ -7,7 +7,7 @@ import os
 from hypothesis import settings
 
 settings.register_profile("dev", max_examples=100, deadline=None)
-settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
+settings.register_profile("ci", max_examples=400, deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI", "").lower() in {"1", "true"} else "dev")
 
 # What one test compiled must not answer another, and nobody's own cache is touched.
