@@ -133,9 +133,7 @@ def make_plans(
     else:
         by_lives = plan(None)
         accesses = find_accesses(tasks, schedule, kept=kept)
-        memory = share_by_order(
-            by_lives, accesses, schedule.streams, schedule.waits, leader=buffers.leader
-        )
+        memory = share_by_order(by_lives, accesses, schedule.streams, schedule.waits, leader=buffers.leader)
         if limit_bytes is not None and memory.peak_bytes > limit_bytes:
             memory = plan(limit_bytes)  # a hard limit is worth another search, or says what does not fit
         elif memory is not by_lives:

@@ -37,7 +37,9 @@ def compile_command(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="OUT.om",
+            "--output",
+            "-o",
+            metavar="OUT.om",
             help="The file to write; default: MODEL's name, .om, in the current folder.",
         ),
     ] = None,

@@ -19,7 +19,6 @@ _OUTPUT: Final = "Output"
 _ENDINGS: Final = (".onnx", ".mindir", ".om", ".graph", ".ger", ".npz")
 
 
-
 def _split(names: list[str] | None) -> list[str] | None:
     """`a,b` is `a` and `b`, as in a profile; no rule, set or alias has a comma in its name."""
     if names is None:

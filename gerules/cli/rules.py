@@ -36,7 +36,8 @@ DEFAULT_GENERATED: Final = 24
 PathsArgument = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[PATH]...", callback=lend_names,
+        metavar="[PATH]...",
+        callback=lend_names,
         help="Rule files, or folders of them; default: the shipped rules.",
     ),
 ]

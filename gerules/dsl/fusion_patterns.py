@@ -65,9 +65,7 @@ class FusionPattern:
         return place_of(self.function)
 
     def _failed(self, reason: str, remedy: str) -> RuleError:
-        return RuleError(
-            table.PATTERN_FAILED, name=self.name, reason=reason, remedy=remedy, place=self.place
-        )
+        return RuleError(table.PATTERN_FAILED, name=self.name, reason=reason, remedy=remedy, place=self.place)
 
 
 _REMEDY: Final = "correct the function"

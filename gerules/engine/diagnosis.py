@@ -167,9 +167,7 @@ class Diagnosis:
                 self._spoken(value),
                 f"only a value made by {wanted} fits here",
             )
-        reason = (
-            self._surplus(call, node) or self._attrs(call, node) or self._operands(call, graph, node)
-        )
+        reason = self._surplus(call, node) or self._attrs(call, node) or self._operands(call, graph, node)
         if reason is not None:
             return reason
         return Finding(

@@ -60,9 +60,7 @@ class Fans:
         for node_id in self._walk(row, around, n_after, 0, nodes):
             yield nodes[node_id]
 
-    def _walk(
-        self, row: _Row, around: int, n_after: int, n_before: int, alive: Container[int]
-    ) -> list[int]:
+    def _walk(self, row: _Row, around: int, n_after: int, n_before: int, alive: Container[int]) -> list[int]:
         key = self._editor.order_key(around)
         found: list[int] = []
         end = bisect_right(row, (key, around))

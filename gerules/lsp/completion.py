@@ -20,9 +20,12 @@ from gerules.lsp.words import BLOCKS, EXPRESSIONS, WORDS
 from gerules.lsp.workspace import Context
 from gerules.ops import ParamKind
 
-Kind = Literal[
-    "keyword", "operator", "pattern", "attribute", "input", "name", "function", "ops", "param", "type"
-] | Literal["format", "rule", "ruleset", "phase", "profile", "device", "member", "file"]
+Kind = (
+    Literal[
+        "keyword", "operator", "pattern", "attribute", "input", "name", "function", "ops", "param", "type"
+    ]
+    | Literal["format", "rule", "ruleset", "phase", "profile", "device", "member", "file"]
+)
 
 
 @dataclass(frozen=True, slots=True)

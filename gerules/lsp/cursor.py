@@ -133,9 +133,7 @@ def _place(pieces: Sequence[Piece], head: str) -> str:
     return "text" if n_quotes else "code"
 
 
-def _block(
-    pieces: Sequence[Piece], text: str, begin: int, start: int
-) -> tuple[str, str, tuple[Piece, ...]]:
+def _block(pieces: Sequence[Piece], text: str, begin: int, start: int) -> tuple[str, str, tuple[Piece, ...]]:
     """Return item, block and statement of the cursor."""
     lines = _statements(pieces)
     column = _column(text, start)
@@ -238,4 +236,3 @@ def _is_type(inner: Sequence[Piece], block: str) -> bool:
         if piece.text in {",", "=", "(", "|", "in"}:
             return False
     return False
-

@@ -128,6 +128,4 @@ def coloured_names(reading: Reading) -> Iterator[ColouredName]:
             if (item.item, item.name) not in bound:
                 continue
             role = "local"
-        yield ColouredName(
-            item.start, item.end, TOKEN_TYPES.index(_TOKEN_TYPE[role]), item.is_declaration
-        )
+        yield ColouredName(item.start, item.end, TOKEN_TYPES.index(_TOKEN_TYPE[role]), item.is_declaration)

@@ -93,7 +93,7 @@ def near_misses_grid(found: Explanation) -> Grid:
     )
     rows = [
         (
-    "lost" if group.best.outcome == "lost" else f"{100 * group.best.nearness:.0f}%",
+            "lost" if group.best.outcome == "lost" else f"{100 * group.best.nearness:.0f}%",
             group.best.rule,
             group.best.phase,
             str(group.count),

@@ -119,9 +119,7 @@ def test_a_file_in_the_place_of_the_folder(run: Run, on: Path) -> None:
     assert on.read_text() == "mine"
 
 
-def test_a_switch_that_says_nothing_is_refused(
-    run: Run, stem: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_switch_that_says_nothing_is_refused(run: Run, stem: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GERULES_CACHE", "banana")
     result = run("compile", stem, "-o", "a.om", *ARGUMENTS)
     assert result.exit_code == 1 and "GERULES_CACHE cannot be banana" in result.stderr

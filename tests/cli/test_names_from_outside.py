@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 import gerules
 from tests.cli.conftest import Run
 
-EVIL = "g\nrule evil in my.x \"d\":\n    Abs(x) => x\n#\x1b[31m\u202e"
+EVIL = 'g\nrule evil in my.x "d":\n    Abs(x) => x\n#\x1b[31m\u202e'
 
 
 @pytest.fixture

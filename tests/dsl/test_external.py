@@ -231,7 +231,7 @@ def test_registering_is_for_this_process_unless_a_table_is_given() -> None:
         ("extern predicate odd(n)", "", ""),
         ("extern predicate odd(n: int)", "", ""),
         ("extern predicate odd(n: dim)", "", ""),
-        ("extern predicate odd(n: int) from \"my.module\"", "", ""),
+        ('extern predicate odd(n: int) from "my.module"', "", ""),
         ("extern function odd(n: int) -> bool", "E40125", "it is registered as a predicate"),
         ("extern predicate odd(m: int)", "E40125", "its parameter n is called m here"),
         ("extern predicate odd(n?: int)", "E40125", "n must be given"),

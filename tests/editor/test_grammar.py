@@ -26,7 +26,7 @@ GRAMMAR = EXTENSION / "syntaxes" / "gerules.tmLanguage.json"
 GRAPH_GRAMMAR = EXTENSION / "syntaxes" / "graph.tmLanguage.json"
 SHIPPED = sorted((ROOT / "rules").rglob("*.ger"))
 
-RARE = '''\
+RARE = """\
 gerules 1
 extern predicate is_mine(x: value)
 extern function my_size(x: value) -> int from "my_rules"
@@ -71,7 +71,7 @@ rule rare_words in rare.kind "each word":
         escapes p
         expect no match "reason"
         expect match
-'''
+"""
 
 
 def node() -> str | None:
@@ -177,7 +177,7 @@ def test_every_keyword_stands_in_the_grammar() -> None:
 
 def test_graphs_are_coloured(tmp_path: Path) -> None:
     text = (
-        'graph g:\n    opset 20\n    input x: f32[N, 3] @NCHW\n    k: const f32[1] = [0.5]  # note\n'
+        "graph g:\n    opset 20\n    input x: f32[N, 3] @NCHW\n    k: const f32[1] = [0.5]  # note\n"
         '    y: f32[N, 3] = Mul(x, k)\n    z = ge::Pad(y, mode="edge", n=-1)  {stream=0}\n    return z\n'
     )
     path = tmp_path / "g.graph"

@@ -103,7 +103,7 @@ def test_any_cut_and_any_splice_can_be_read(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from([TWO, *(path.read_text("utf-8")[:3000] for path in SHIPPED[:6])]))
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 40)))
-    piece = data.draw(st.text("(){}[]:,=\"#@$*.|\n\t é𝄞", max_size=4))
+    piece = data.draw(st.text('(){}[]:,="#@$*.|\n\t é𝄞', max_size=4))
     changed = text[:start] + piece + text[end:]
     reading = read_tolerantly(Source("x.ger", changed))
     for item in reading.occurrences:

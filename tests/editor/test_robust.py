@@ -17,7 +17,7 @@ from tests.editor.client import PATIENCE_S, Client, Failed, position
 from tests.editor.conftest import RULES, Files, messages
 
 SHIPPED = sorted(rules_folder().resolve().rglob("*.ger"))
-PIECES = [*"()[]{}:,=#@$\"\n\t\r\x00", "**", "rule ", "match:", "é𝄞"]
+PIECES = [*'()[]{}:,=#@$"\n\t\r\x00', "**", "rule ", "match:", "é𝄞"]
 ASKED = ["hover", "completion", "definition", "documentHighlight", "prepareRename"]
 ABOUT = ["documentSymbol", "foldingRange", "semanticTokens/full", "codeLens"]
 
@@ -121,7 +121,14 @@ def test_malformed_requests_are_answered(server: Client, rules: str) -> None:
 
 def test_places_that_do_not_exist_are_survived(server: Client, files: Files, rules: str) -> None:
     far = {"line": 10**6, "character": 10**6}
-    for uri in (rules, files.new(), "untitled:Untitled-1", "file:///nowhere/at/all.ger", "no address", "file:///\x00.ger"):
+    for uri in (
+        rules,
+        files.new(),
+        "untitled:Untitled-1",
+        "file:///nowhere/at/all.ger",
+        "no address",
+        "file:///\x00.ger",
+    ):
         params = {"textDocument": {"uri": uri}, "position": far}
         for asked in ("hover", "completion", "definition"):
             server.ask(f"textDocument/{asked}", params)

@@ -24,9 +24,7 @@ from gerules.ir import DType, Format, TensorType, from_storage, storage_shape, t
         ((), Format.FRACTAL_NZ, DType.F16, ()),
     ],
 )
-def test_storage_shapes(
-    shape: tuple[int, ...], format: Format, dtype: DType, want: tuple[int, ...]
-) -> None:
+def test_storage_shapes(shape: tuple[int, ...], format: Format, dtype: DType, want: tuple[int, ...]) -> None:
     assert storage_shape(shape, format, dtype) == want
 
 

@@ -39,4 +39,3 @@ def run_python(site: Path, *arguments: str, **more: str) -> subprocess.Completed
         text=True,
         check=False,
     )
-

@@ -296,5 +296,3 @@ graph branch:
     found = bisect(path, feeds, rules=[wrong_rule("Relu", error="0.5")])
     (part,) = found.causes[0].parts
     assert (part.rule, part.graph, part.values) == ("wrong", "y.then_branch", ("r",))
-
-

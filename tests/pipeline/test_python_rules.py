@@ -74,8 +74,7 @@ def test_a_function_that_fails_ends_the_rewrite_wherever_it_is_called(file: Path
     gerules.load_rules(file)
     gerules.unregister_fusion_pattern("sin_of_cos")
     text = (
-        "extern function axis_of(n: int) -> int\n"
-        f"rule r in mine:\n    match: y = Sin(x: f32[N, C])\n{part}"
+        f"extern function axis_of(n: int) -> int\nrule r in mine:\n    match: y = Sin(x: f32[N, C])\n{part}"
     )
     with pytest.raises(FunctionError) as caught:
         gerules.rewrite(GRAPH, Source("r.ger", text), pipeline="custom")

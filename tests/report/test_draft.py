@@ -77,7 +77,9 @@ def test_a_region_becomes_a_rule_that_holds(graph: Graph, book: RuleBook) -> Non
     found = draft(graph, "c..act", rules=book)
     holds(found, book)
     assert found.op == "my::FusedConvRelu" and found.rule == "fused_conv_relu" and found.n_tests == 2
-    assert found.text == """\
+    assert (
+        found.text
+        == """\
 # Drafted from net, nodes c..act.
 
 define my::FusedConvRelu(x, W) -> y:
@@ -99,6 +101,7 @@ rule fused_conv_relu in drafted "Conv, Relu as one operator":
         escapes conv
         expect no match
 """
+    )
     rewritten, _ = gerules.rewrite(graph, [Source("drafted.ger", found.text)])
     assert "my::FusedConvRelu" in {node.op for node in rewritten.nodes.values()}
 
