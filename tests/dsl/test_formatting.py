@@ -33,6 +33,21 @@ def reads(text: str) -> bool:
 
 RIGHT = [(name, text) for name, text in TEXTS if reads(text)]
 
+ROOT = Path(__file__).parents[2]
+SHIPPED = [
+    *(
+        (str(item.relative_to(ROOT)), item.read_text(encoding="utf-8"))
+        for item in sorted(ROOT.glob("rules/**/*.ger"))
+    ),
+    *(
+        (str(item.relative_to(ROOT)), item.read_text(encoding="utf-8"))
+        for item in sorted(ROOT.glob("examples/*.ger"))
+    ),
+    *((str(block), block.text) for page in [*PAGES, ROOT / "README.md"] for block in blocks_of(page, "ger")),
+]
+"""Rule files and blocks of pages that users read."""
+NEAT = [(name, text) for name, text in SHIPPED if reads(text)]
+
 
 def laid_out(text: str) -> str:
     return format_rules(Source("t.ger", text))
@@ -60,6 +75,12 @@ def test_a_second_time_changes_nothing_and_the_meaning_stays(name: str, text: st
 
 def test_there_is_enough_to_lay_out() -> None:
     assert len(RIGHT) > 60
+    assert len(NEAT) > 90
+
+
+@pytest.mark.parametrize(("name", "text"), NEAT, ids=[name for name, _ in NEAT])
+def test_what_is_shipped_is_laid_out(name: str, text: str) -> None:
+    assert text == laid_out(text), f"gerules fmt {name}"
 
 
 SMALL = [text for _, text in RIGHT if len(text) < 1500]
@@ -211,6 +232,105 @@ rule r in own:
     # below
 # end of file
 """  # fmt: skip
+
+
+def test_lines_of_one_kind_stand_in_columns() -> None:
+    wild = """\
+gerules 1 # version
+include "a.ger"    # more
+ops A = {Add}
+ops LONG={Sub}
+param N=1 "a number" # of 1
+param LONGER=1.25 "another"
+param PLAIN=2
+rule r in own:
+    when $N > 0 else "off"
+    match:
+        many 2..8: # several
+            x = Neg(y)
+        z=Add(x, # one
+            y,k # two
+        )
+    where:
+        n==2 else "no"
+        z.rank > 1+n else "low"
+
+        n>1 else "apart"
+        n if n>1 else "a value"
+        n if n>100 else "a value"
+    rewrite:
+        z=Abs(x)
+device d:
+    engine LONGEST priority 1: A
+    engine B priority 10: LONG
+    engine C: A
+    set clock_mhz=1 # slow
+    set launch_us=2.0 # assumed
+formats on d.B:
+    Add(x: ND)->ND # same
+    _@LONG(x: ND, y: ND)->ND where same_shape(x, y)
+    _@A(
+      *: ND # all
+    )->ND
+"""
+    assert laid_out(wild) == """\
+gerules 1        # version
+include "a.ger"  # more
+ops A        = {Add}
+ops LONG     = {Sub}
+param N      = 1    "a number"  # of 1
+param LONGER = 1.25 "another"
+param PLAIN  = 2
+rule r in own:
+    when $N > 0 else "off"
+    match:
+        many 2..8:  # several
+            x = Neg(y)
+        z = Add(
+            x,    # one
+            y, k  # two
+        )
+    where:
+        n == 2         else "no"
+        z.rank > 1 + n else "low"
+
+        n > 1 else "apart"
+        n if n > 1 else "a value"
+        n if n > 100 else "a value"
+    rewrite:
+        z = Abs(x)
+device d:
+    engine LONGEST priority 1:  A
+    engine B       priority 10: LONG
+    engine C: A
+    set clock_mhz = 1    # slow
+    set launch_us = 2.0  # assumed
+formats on d.B:
+    Add(x: ND)           -> ND  # same
+    _@LONG(x: ND, y: ND) -> ND where same_shape(x, y)
+    _@A(
+        *: ND  # all
+    ) -> ND
+"""  # fmt: skip
+
+
+def test_a_line_that_would_be_too_wide_stays_out_of_the_column() -> None:
+    short, wide = "a == 1", " and ".join(["a == 1"] * 6)
+    reason = "r" * 60
+    block = "gerules 1\nrule r in own:\n    match: y = Neg(x)\n    where:\n"
+    rows = [
+        f'{short} else "few"',
+        f'{wide} else "many"',
+        f'{short} else "{reason}"',
+        f'{short} + 1 else "some"',
+    ]
+    text = block + "".join(f"        {row}\n" for row in rows) + "    rewrite: y = x\n"
+    assert laid_out(text).splitlines()[4:8] == [
+        f'        {short}     else "few"',
+        f'        {wide} else "many"',
+        f'        {short}     else "{reason}"',
+        f'        {short} + 1 else "some"',
+    ]
 
 
 def test_a_faulty_file_raises_its_faults() -> None:
