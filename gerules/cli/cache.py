@@ -62,7 +62,7 @@ def clear_command(json: JsonOption = False, debug: DebugOption = False) -> None:
     Examples:
       gerules cache clear
     """
-    from gerules.text.counts import count_text
+    from gerules.errors.counts import count_text
 
     store = _store()
     try:
@@ -73,7 +73,7 @@ def clear_command(json: JsonOption = False, debug: DebugOption = False) -> None:
     if json:
         show_json({"folder": str(store.folder), "deleted": n_deleted})
         return
-    show(f"{count_text(n_deleted, 'entry', 'entries')} deleted from {store.folder}")
+    show(f"{count_text(n_deleted, 'entry')} deleted from {store.folder}")
 
 
 @cache_app.command("verify")
@@ -87,7 +87,7 @@ def verify_command(json: JsonOption = False, debug: DebugOption = False) -> None
     Examples:
       gerules cache verify
     """
-    from gerules.text.counts import count_text
+    from gerules.errors.counts import count_text
 
     store = _store()
     try:
@@ -106,7 +106,7 @@ def verify_command(json: JsonOption = False, debug: DebugOption = False) -> None
         show_json({"entries": n_entries, "damaged": [item.as_json() for item in notes]})
     else:
         warn(notes)
-        show(f"{count_text(n_entries, 'entry', 'entries')}, {len(damaged)} damaged and deleted")
+        show(f"{count_text(n_entries, 'entry')}, {len(damaged)} damaged and deleted")
     if damaged:
         raise typer.Exit(DIFFERENT)
 

@@ -54,8 +54,8 @@ def draft_command(
       gerules draft resnet50.onnx --nodes conv1..relu1
       gerules draft bert.onnx -n q,k,v --op my::Qkv -o qkv.ger
     """
+    from gerules.errors.counts import count_text
     from gerules.report.draft import draft
-    from gerules.text.counts import count_text
     from gerules.text.files import write_files
 
     check_ending(output, wanted=(".ger",))

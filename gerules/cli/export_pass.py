@@ -45,9 +45,9 @@ def export_pass_command(
       gerules export-pass --rule swish --lang python
     """
     from gerules.cli.compiling import make_folder
+    from gerules.errors.counts import count_text
     from gerules.exporting.export import SUFFIXES, choose_rules, export_rules
     from gerules.pipeline.toolchain import own_rules, shipped_rules
-    from gerules.text.counts import count_text
     from gerules.text.files import write_files
 
     language = "cpp" if choose("--lang", lang, ("python", "cpp")) == "cpp" else "python"
@@ -86,6 +86,6 @@ def export_pass_command(
     n_passes = sum(len(passes) for passes in found.passes.values())
     where = f" in {target}" if target is not None else ""
     tell(
-        f"{count_text(n_passes, 'pass', 'passes')} of {count_text(len(found.passes), 'rule')}{where}; "
+        f"{count_text(n_passes, 'pass')} of {count_text(len(found.passes), 'rule')}{where}; "
         f"{count_text(len(found.refused), 'rule')} not written"
     )

@@ -70,7 +70,7 @@ def fmt_command(
         for item in layouts:
             show_text(item.text)
     else:
-        from gerules.text.counts import count_text
+        from gerules.errors.counts import count_text
 
         verb = "would change" if check else "laid out"
         for item in changed:

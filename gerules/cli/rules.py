@@ -287,7 +287,7 @@ def _is_inside(name: str, folder: Path) -> bool:
 
 
 def _counted(count: int, what: str) -> str:
-    from gerules.text.counts import count_text
+    from gerules.errors.counts import count_text
 
     return count_text(count, what)
 

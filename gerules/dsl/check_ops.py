@@ -21,8 +21,8 @@ from gerules.dsl.syntax import (
     PlainOp,
 )
 from gerules.errors import Faults, Span, table
+from gerules.errors.counts import count_text
 from gerules.ops.schema import ParamKind
-from gerules.text.counts import count_text
 
 MAX_OPSET: Final = 40
 """Opsets below this are tried for an operator that the latest opset no longer has."""

@@ -37,8 +37,8 @@ from gerules.dsl.values import (
 )
 from gerules.errors import Faults, GerulesError, table
 from gerules.errors.arguments import checked
+from gerules.errors.counts import count_text
 from gerules.ir import DType
-from gerules.text.counts import count_text
 
 _F = TypeVar("_F", bound=Callable[..., object])
 

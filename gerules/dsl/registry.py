@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from typing import Literal as Choice
 
 from gerules.dsl.values import OpView, Value, ValueView
-from gerules.text.counts import count_text
+from gerules.errors.counts import count_text
 
 
 class MatchContext(Protocol):

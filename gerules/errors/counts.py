@@ -1,4 +1,4 @@
-"""Counts in messages: a noun behind 1 is singular, whatever the message has to say for other counts."""
+"""Counts with their nouns: made from a number, or put right in the text of a message."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _IRREGULAR: Final = {
     "matches": "match",
     "vertices": "vertex",
 }
+_PLURALS: Final = {one: many for many, one in _IRREGULAR.items()}
 _REGULAR: Final = (
     "arguments", "arrays", "bytes", "channels", "dimensions", "elements", "events", "gears",
     "graphs", "inputs", "items", "names", "nodes", "numbers", "offsets", "operators", "options", "outputs",
@@ -25,8 +26,27 @@ _ONE: Final = re.compile(
 )
 
 
+def count_text(count: int, noun: str) -> str:
+    """Return a count with its noun, which is given for 1.
+
+    >>> count_text(1, "event"), count_text(2, "event"), count_text(0, "entry"), count_text(3, "near miss")
+    ('1 event', '2 events', '0 entries', '3 near misses')
+    """
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{count} {noun if count == 1 else _PLURALS.get(noun, noun + ending)}"
+
+
+def there_are(count: int, noun: str) -> str:
+    """Return a count as a sentence.
+
+    >>> there_are(1, "buffer"), there_are(0, "buffer")
+    ('there is 1 buffer', 'there are 0 buffers')
+    """
+    return f"there {'is' if count == 1 else 'are'} {count_text(count, noun)}"
+
+
 def agree(text: str) -> str:
-    """Return a text in which nouns behind the number 1 are singular.
+    """Return a text in which nouns behind the number 1 are singular, where its facts came as plural.
 
     >>> agree("there are 1 inputs, and 1 entries; it takes 11 values"), agree("1 gears, x.1 sizes")
     ('there is 1 input, and 1 entry; it takes 11 values', '1 gear, x.1 sizes')

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from gerules.dsl.syntax import Rule
 from gerules.errors import Span
+from gerules.errors.counts import count_text
 from gerules.lsp.workspace import Context
 from gerules.report.rule_tests import RuleTestReport, test_rules
-from gerules.text.counts import count_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from gerules.errors import Diagnostic, GerulesError, table
+from gerules.errors.counts import count_text
 from gerules.ir import (
     UNKNOWN,
     Attr,
@@ -33,7 +34,6 @@ from gerules.ops.shapes_matrix import RULES as MATRIX_RULES
 from gerules.ops.shapes_reduce import RULES as REDUCE_RULES
 from gerules.ops.shapes_window import RULES as WINDOW_RULES
 from gerules.ops.vectors import VECTOR_RULES, vectors_of
-from gerules.text.counts import count_text
 
 Extra = Callable[[Node, Sequence[ValueType | None], Sequence[Const | None]], Sequence[ValueType] | None]
 """Inference for operators that only a higher floor can read, such as `define`s; None when it cannot say."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from gerules.errors import Faults, table
+from gerules.errors.counts import count_text
 from gerules.ir import UNKNOWN_DIM, Dim, DType, Graph, TensorType
 from gerules.passes.bind import bind_shapes, ranges_of
 from gerules.passes.errors import PassError
 from gerules.passes.gears import OPEN, Gear, GearKind, Gears, Shapes
-from gerules.text.counts import count_text
 
 FEWEST: Final = 2
 MOST: Final = 100

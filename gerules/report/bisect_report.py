@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gerules.errors.counts import count_text
 from gerules.pipeline.bisect_result import BisectResult, Cause, Growth
 from gerules.pipeline.suspects import Suspect
 from gerules.report.quantities import error_text
 from gerules.report.tables import Column, Grid
-from gerules.text.counts import count_text
 
 SWITCH_FILE = "fusion_switch.cfg"
 PROFILE_FILE = "bisected.ger"

@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from gerules.errors.counts import count_text
 from gerules.pipeline.cache import Entry, EntryStore
 from gerules.report.quantities import bytes_text
 from gerules.report.tables import Column, Grid
-from gerules.text.counts import count_text
 
 _SHOWN: Final = 12
 
@@ -27,7 +27,7 @@ def cache_grid(store: EntryStore, entries: Sequence[Entry]) -> Grid:
     ]
     used_bytes = sum(entry.size_bytes for entry in entries)
     used, limit = bytes_text(used_bytes), bytes_text(store.limit_bytes)
-    notes = [f"{count_text(len(entries), 'entry', 'entries')}, {used} of {limit}"]
+    notes = [f"{count_text(len(entries), 'entry')}, {used} of {limit}"]
     if used_bytes > store.limit_bytes:
         notes.append("over the limit: what was not used for longest goes when the next result is kept")
     return Grid(columns, rows, f"Compile cache in {store.folder}", notes)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final, cast
 
+from gerules.errors.counts import count_text
 from gerules.pipeline.stages import StageCounts
 from gerules.pipeline.summary import Summary
 from gerules.report.quantities import bytes_text, time_text
 from gerules.report.tables import Column, Grid
-from gerules.text.counts import count_text
 
 _RULES_SHOWN: Final = 4
 """Rules named in the line of one stage; the table of rules has them all."""
@@ -96,7 +96,7 @@ class CompileReport:
         found = [
             ("operators", f"{one.n_nodes_read} read, {one.n_nodes} left"),
             ("rewrites", f"{one.n_fusions} by {count_text(len(one.fusions), 'rule')}"),
-            ("conversions", f"{count_text(one.n_casts, 'Cast', 'Casts')}, {one.n_transdata} TransData"),
+            ("conversions", f"{count_text(one.n_casts, 'Cast')}, {one.n_transdata} TransData"),
         ]
         if one.n_clusters:
             found.append(("clusters", str(one.n_clusters)))
@@ -199,7 +199,7 @@ def _tell_precision(detail: Mapping[str, object]) -> str:
     parts = [
         str(detail.get("mode", "")),
         f"{_number(detail, 'n_low')} lowered, {_number(detail, 'n_kept')} kept",
-        count_text(_number(detail, "n_casts"), "Cast", "Casts"),
+        count_text(_number(detail, "n_casts"), "Cast"),
     ]
     saturated = detail.get("saturated")
     if isinstance(saturated, list | tuple) and saturated:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from gerules.errors.counts import count_text
 from gerules.pipeline.attempts import Attempt, AttemptGroup
 from gerules.pipeline.explain import Explanation
 from gerules.pipeline.story import Story
 from gerules.report.tables import Column, Grid
-from gerules.text.counts import count_text
 
 MOST_ROWS: Final = 20
 
@@ -40,7 +40,7 @@ def explanation_lines(found: Explanation) -> Iterator[str]:
             yield ""
             yield from group_lines(number + 1, group)
         if len(groups) > MOST_ROWS:
-            yield f"  and {count_text(len(groups) - MOST_ROWS, 'more reason', 'more reasons')}"
+            yield f"  and {count_text(len(groups) - MOST_ROWS, 'more reason')}"
 
 
 def group_lines(number: int, group: AttemptGroup) -> Iterator[str]:
@@ -105,7 +105,7 @@ def near_misses_grid(found: Explanation) -> Grid:
     n_applied = sum(len(items) for items in found.applied.values())
     notes = [
         f"{count_text(n_applied, 'application')} of {count_text(len(found.applied), 'rule')}; "
-        f"{count_text(len(groups), 'near miss', 'near misses')}, the nearest {len(rows)} shown; "
+        f"{count_text(len(groups), 'near miss')}, the nearest {len(rows)} shown; "
         "ask about one with --rule"
     ]
     title = f"Rules that almost fired on {found.model} for {found.device}, {found.precision}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from gerules.errors.counts import count_text
 from gerules.pipeline.finding import Findings, Occurrence
 from gerules.report.explain_report import group_lines
-from gerules.text.counts import count_text
 
 MOST_NEAR: Final = 10
 """Reasons of near misses that are shown."""
@@ -23,7 +23,7 @@ def finding_lines(found: Findings, *, limit: int) -> Iterator[str]:
         for number, group in enumerate(found.near[:MOST_NEAR], 1):
             yield from group_lines(number, group)
         if len(found.near) > MOST_NEAR:
-            yield f"  and {count_text(len(found.near) - MOST_NEAR, 'more reason', 'more reasons')}"
+            yield f"  and {count_text(len(found.near) - MOST_NEAR, 'more reason')}"
         yield ""
     n_found = len(found.occurrences)
     more = f", {limit} of them shown" if n_found > limit else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from gerules.errors.counts import count_text
 from gerules.pipeline.plugins import SWITCH, Plugin
 from gerules.report.tables import Column, Grid
-from gerules.text.counts import count_text
 
 _MOST_NAMED: Final = 8
 """Names of rules that a row shows."""

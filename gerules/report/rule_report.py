@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from gerules.errors.counts import count_text
 from gerules.report.quantities import time_text
 from gerules.report.rule_mutation import KindCount, MutationReport
 from gerules.report.rule_tests import RuleTestReport
 from gerules.report.tables import Column, Grid
-from gerules.text.counts import count_text
 
 
 def failure_grid(report: RuleTestReport) -> Grid:

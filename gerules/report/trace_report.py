@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gerules.engine.trace import RuleCount, Trace
+from gerules.errors.counts import count_text
 from gerules.report.quantities import time_text
 from gerules.report.tables import Column, Grid
-from gerules.text.counts import count_text
 
 
 def trace_grid(trace: Trace, name: str) -> Grid:

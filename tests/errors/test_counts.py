@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 
 import pytest
 
-from gerules.errors import TABLE, Diagnostic, ErrorCode
-from gerules.errors.counts import agree
+from gerules.errors import TABLE, Diagnostic, ErrorCode, counts
+from gerules.errors.counts import agree, count_text
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,15 @@ from gerules.errors.counts import agree
 )
 def test_nouns_agree(text: str, wanted: str) -> None:
     assert agree(text) == wanted
+
+
+def test_the_examples_hold() -> None:
+    assert doctest.testmod(counts) == doctest.TestResults(failed=0, attempted=3)
+
+
+@pytest.mark.parametrize("noun", ["axis", "branch", "byte", "entry", "index", "input", "match", "vertex"])
+def test_both_ways_to_count_agree(noun: str) -> None:
+    assert agree(f"1 {count_text(2, noun).removeprefix('2 ')}") == count_text(1, noun)
 
 
 @pytest.mark.parametrize("code", TABLE.values(), ids=lambda code: code.code)

@@ -22,7 +22,7 @@ from gerules.compat.acl.model_facts import MOST_DIMS
 from gerules.compat.acl.process import PROCESS
 from gerules.compat.acl.profiling import PROFILER
 from gerules.errors import table
-from gerules.text.counts import there_are
+from gerules.errors.counts import there_are
 
 __all__ = [
     "app_log",

@@ -19,11 +19,11 @@ from gerules.compat.acl.models import LoadedModel
 from gerules.compat.acl.process import Process
 from gerules.compat.acl.profiling import PROFILER
 from gerules.errors import GerulesError, table
+from gerules.errors.counts import count_text
 from gerules.ir import DType, TensorType
 from gerules.runtime.executor import OpTime
 from gerules.runtime.feeds import Port
 from gerules.runtime.kernels import Array
-from gerules.text.counts import count_text
 
 
 @dataclass(frozen=True, slots=True)

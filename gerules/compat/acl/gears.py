@@ -15,7 +15,7 @@ from gerules.compat.acl.memory import Side
 from gerules.compat.acl.model_facts import SHAPE_INPUT, GearKind, ModelFacts
 from gerules.compat.acl.process import PROCESS
 from gerules.errors import table
-from gerules.text.counts import count_text
+from gerules.errors.counts import count_text
 
 _INT64: Final = 9
 NO_DIMS: Final[Mapping[str, object]] = {}

@@ -39,7 +39,7 @@ from gerules.compat.acl.models import LoadedModel
 from gerules.compat.acl.models import query_size as size_of_file
 from gerules.compat.acl.process import PROCESS
 from gerules.errors import table
-from gerules.text.counts import there_are
+from gerules.errors.counts import there_are
 
 Dims = dict[str, object]
 """`name`, `dimCount`, `dims`."""

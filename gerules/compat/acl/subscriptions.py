@@ -17,8 +17,8 @@ from gerules.compat.acl.handles import Kind
 from gerules.compat.acl.memory import Bytes
 from gerules.compat.acl.models import LoadedModel
 from gerules.errors import table
+from gerules.errors.counts import there_are
 from gerules.runtime.executor import OpTime
-from gerules.text.counts import there_are
 
 SUBSCRIPTION: Final = Kind("subscription", "create_subscribe_config")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gerules.compat.ge.lowering import REQUIRED, Lowering, Value, operator
+from gerules.errors.counts import count_text
 from gerules.ir import Attr, DType
-from gerules.text.counts import count_text
 
 _AUTO_PAD = {"SAME": "SAME_UPPER", "VALID": "VALID"}
 

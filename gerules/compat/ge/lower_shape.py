@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gerules.compat.ge.lowering import REQUIRED, Lowering, Value, operator
-from gerules.text.counts import count_text
+from gerules.errors.counts import count_text
 
 _MOST_PARTS = 1024
 

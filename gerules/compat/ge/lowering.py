@@ -13,8 +13,8 @@ import numpy.typing as npt
 from gerules.compat.ge.error import GeError
 from gerules.compat.ge.graph.graph import Graph, Node
 from gerules.errors import table
+from gerules.errors.counts import count_text
 from gerules.ir import Attr, DType, TensorType
-from gerules.text.counts import count_text
 
 Array = npt.NDArray[np.generic]
 Value = int

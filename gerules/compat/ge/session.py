@@ -13,8 +13,8 @@ from gerules.compat.ge.graph.graph import Graph
 from gerules.compat.ge.graph.tensor import Tensor
 from gerules.compat.ge.options import Options, merged
 from gerules.errors import table
+from gerules.errors.counts import count_text
 from gerules.pipeline import CompiledModel
-from gerules.text.counts import count_text
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from gerules.compat.ge.error import GeError
 from gerules.compat.ge.graph.conversion import converted, is_whole, numpy_type_of, shown
 from gerules.compat.ge.graph.types import DataType, Format, Placement, data_type_of, member_of
 from gerules.errors import table
+from gerules.errors.counts import count_text
 from gerules.ir import UNKNOWN_DIM, TensorType, dtype_of
-from gerules.text.counts import count_text
 from gerules.text.files import open_regular
 
 Array = npt.NDArray[np.generic]

@@ -20,7 +20,7 @@ from gerules.dsl.fusion_patterns import register_fusion_pattern, unregister_fusi
 from gerules.dsl.pattern_builder import Pattern, Term
 from gerules.dsl.values import ValueView
 from gerules.errors import table
-from gerules.text.counts import count_text
+from gerules.errors.counts import count_text
 
 C = TypeVar("C", bound=type[PatternFusionPass])
 
