@@ -1,17 +1,16 @@
-"""Checks of one rule: names bound before use, calls that fit, new values used, groups, tests."""
+"""Checks of one rule: names bound before use, calls that fit, new values used, groups."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 
+from gerules.dsl.bindings import Bindings, Kind, NameChecker
 from gerules.dsl.book import suggest
-from gerules.dsl.check_expr import GATE_NAMES, Names, check_expr
-from gerules.dsl.check_ops import COUNTING, Operators, check_call, pattern_shape
-from gerules.dsl.expressions import Expr, Ident
-from gerules.dsl.functions_shape import dtype_limits
+from gerules.dsl.check_example import ExampleChecker
+from gerules.dsl.check_expr import GATE_NAMES
+from gerules.dsl.check_ops import COUNTING, check_call, pattern_shape
+from gerules.dsl.expressions import Ident
 from gerules.dsl.later_tests import LaterTests
 from gerules.dsl.syntax import (
     ANY,
@@ -31,10 +30,7 @@ from gerules.dsl.syntax import (
     Define,
     DimName,
     DimSeq,
-    DimSize,
     FoldLine,
-    GivenAttr,
-    GivenValue,
     ManyLines,
     MatchedOp,
     MatchLine,
@@ -47,48 +43,13 @@ from gerules.dsl.syntax import (
     RestInputs,
     RestTargets,
     Rule,
-    RuleTest,
     Target,
     TypePattern,
     ValuePattern,
     VariableOp,
 )
-from gerules.errors import Faults, Span, table
+from gerules.errors import Span, table
 from gerules.ir import Format
-
-
-class Kind(Enum):
-    """What a name of a rule stands for."""
-
-    LEAF = "an input of the match"
-    RESULT = "a matched value"
-    ATTR = "an attribute"
-    ATTRS = "attributes"
-    DIM = "a dimension"
-    DTYPE = "an element type"
-    OP = "an operator"
-    CHAIN = "a chain"
-    LIST = "a list of values"
-    VALUE = "a computed value"
-
-
-@dataclass
-class Bindings:
-    """The names of one rule, what each stands for, where it was bound, and which were used."""
-
-    kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
-    spans: dict[str, Span] = field(default_factory=dict[str, Span])
-    groups: set[str] = field(default_factory=set[str])
-    used: set[str] = field(default_factory=set[str])
-
-    def bind(self, name: str, kind: Kind, span: Span) -> None:
-        """Bind a name unless it is bound already (a second mention means the same value)."""
-        if name in self.kinds:
-            # The second mention compares, which is a use.
-            self.used.add(name)
-        elif name != ANY:
-            self.kinds[name] = kind
-            self.spans[name] = span
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,47 +68,43 @@ class _Built:
     read: set[str]
 
 
-class RuleChecker:
+class RuleChecker(NameChecker):
     """Checks rules, patterns and definitions of one book."""
-
-    def __init__(self, names: Names, operators: Operators, faults: Faults) -> None:
-        self.names = names
-        self.operators = operators
-        self.faults = faults
 
     # ------------------------------------------------------------ a rule
     def check(self, rule: Rule) -> None:
         """Record everything that is wrong in a rule, and warn of names that nothing uses."""
         for condition in rule.when:
-            self._expr(condition.test, ())
+            self.expr(condition.test, ())
         bindings = Bindings()
         self._match(rule.match, bindings)
         for step in rule.steps:
             self._step(step, bindings)
         for gate in rule.gates:
-            bindings.used |= self._expr(gate.test, {*bindings.kinds, *GATE_NAMES})
+            bindings.used |= self.expr(gate.test, {*bindings.kinds, *GATE_NAMES})
         self._rewrite(rule.rewrite, bindings)
         for line in rule.annotations:
             if bindings.kinds.get(line.value_name.name) is not Kind.RESULT:
-                self._undefined(line.value_name, [n for n, k in bindings.kinds.items() if k is Kind.RESULT])
-            bindings.used |= self._expr(line.value, bindings.kinds)
+                self.undefined(line.value_name, [n for n, k in bindings.kinds.items() if k is Kind.RESULT])
+            bindings.used |= self.expr(line.value, bindings.kinds)
         if rule.decreases is not None:
-            bindings.used |= self._expr(rule.decreases, bindings.kinds)
+            bindings.used |= self.expr(rule.decreases, bindings.kinds)
         are_tests_read = not isinstance(rule.tests, LaterTests)
         if are_tests_read:
+            tests = ExampleChecker(self.names, self.operators, self.faults)
             for test in rule.tests:
-                self._test(test, bindings)
+                tests.check(test, bindings)
         for other in rule.overrides:
             if other.name not in self.names.book.rule_by_name:
-                self._undefined(other, self.names.book.rule_by_name)
+                self.undefined(other, self.names.book.rule_by_name)
         if are_tests_read:  # which use names too
             self._warn_unused(bindings)
 
     def _step(self, step: Condition | FoldLine, bindings: Bindings) -> None:
         if isinstance(step, Condition):
-            bindings.used |= self._expr(step.test, bindings.kinds)
+            bindings.used |= self.expr(step.test, bindings.kinds)
             return
-        bindings.used |= self._expr(step.value, bindings.kinds)
+        bindings.used |= self.expr(step.value, bindings.kinds)
         for name in step.names:
             if name.name in bindings.kinds:
                 self._rebound(name, bindings)
@@ -180,7 +137,7 @@ class RuleChecker:
             else:
                 n_groups += 1
                 if n_groups == 2:
-                    self._bad_name(statement.span, "a second group", "a rule has at most one `many`")
+                    self.bad_name(statement.span, "a second group", "a rule has at most one `many`")
                 self._many(statement, bindings)
 
     def _many(self, group: ManyLines, bindings: Bindings) -> None:
@@ -190,10 +147,10 @@ class RuleChecker:
         inside = set(bindings.kinds) - outside
         for name in group.same:
             if name.name not in inside and name.name not in outside and not self._is_implicit(name, group):
-                self._undefined(name, inside)
+                self.undefined(name, inside)
         bindings.groups |= inside - {name.name for name in group.same}
         for limit in group.limits:
-            bindings.used |= self._expr(limit, bindings.kinds)
+            bindings.used |= self.expr(limit, bindings.kinds)
 
     @staticmethod
     def _is_implicit(name: Ident, group: ManyLines) -> bool:
@@ -205,13 +162,13 @@ class RuleChecker:
         for target in line.targets:
             if isinstance(target, Target):
                 if bindings.kinds.get(target.name) is Kind.LEAF:
-                    self._bad_name(
+                    self.bad_name(
                         target.span,
                         target.name,
                         "it is used above the line that says what it is; move the line up",
                     )
                 elif target.name in bindings.kinds:
-                    self._bad_name(
+                    self.bad_name(
                         target.span, target.name, "it is bound already; give the second one another name"
                     )
                 bindings.bind(target.name, Kind.RESULT, target.span)
@@ -234,7 +191,7 @@ class RuleChecker:
                 for choice in pattern.choices:
                     self._pattern(choice.pattern, bindings, n_outputs)
                     for binding in choice.bindings:
-                        bindings.used |= self._expr(binding.value, bindings.kinds)
+                        bindings.used |= self.expr(binding.value, bindings.kinds)
                         bindings.bind(binding.name.name, Kind.VALUE, binding.name.span)
             case ParamPattern():
                 self._param(pattern.name, pattern.span)
@@ -312,15 +269,15 @@ class RuleChecker:
                 kind = bindings.kinds.get(target.name)
                 is_group = target.name in bindings.groups
                 if target.name in replaced or target.name in new:
-                    self._bad_name(target.span, target.name, "it is built twice")
+                    self.bad_name(target.span, target.name, "it is built twice")
                 elif kind is Kind.RESULT:
                     replaced.add(target.name)
                     if is_group and isinstance(target, Target):
-                        self._bad_name(target.span, target.name, f"it is a group; write `*{target.name}`")
+                        self.bad_name(target.span, target.name, f"it is a group; write `*{target.name}`")
                     elif not is_group and isinstance(target, RestTargets):
-                        self._bad_name(target.span, target.name, f"it is one value; write `{target.name}`")
+                        self.bad_name(target.span, target.name, f"it is one value; write `{target.name}`")
                 elif kind is not None and not (kind is Kind.LIST and isinstance(target, RestTargets)):
-                    self._bad_name(
+                    self.bad_name(
                         target.span, target.name, f"it is {kind.value}, which a rewrite cannot replace"
                     )
                 elif kind is not None:
@@ -331,14 +288,14 @@ class RuleChecker:
                         lists.add(target.name)
                         self._check_counted(target, line)
         if lines and not replaced:
-            self._bad_name(
+            self.bad_name(
                 lines[0].span,
                 "the rewrite",
                 "no name on the left is one that `match` bound, so nothing is replaced",
             )
         for name, span in new.items():
             if name not in read:
-                self._bad_name(span, name, "it is built, but nothing uses it")
+                self.bad_name(span, name, "it is built, but nothing uses it")
         bindings.used |= read
 
     def _check_counted(self, target: RestTargets, line: BuildLine) -> None:
@@ -347,7 +304,7 @@ class RuleChecker:
         keywords = {name.name for name, _ in attrs}
         if not isinstance(line.build, BuildEach) and keywords.isdisjoint(COUNTING):
             reason = "nothing says how many values it has; give `split` or `num_outputs`, or use `each`"
-            self._bad_name(target.span, f"*{target.name}", reason)
+            self.bad_name(target.span, f"*{target.name}", reason)
 
     def _build(self, line: BuildLine, bindings: Bindings, built: _Built) -> None:
         build = line.build
@@ -356,13 +313,13 @@ class RuleChecker:
             return
         has_rest_targets = any(isinstance(target, RestTargets) for target in line.targets)
         if isinstance(build, BuildEach) and not (has_rest_targets and len(line.targets) == 1):
-            self._bad_name(build.span, "each", "it gives a list; write one `*name` on the left")
+            self.bad_name(build.span, "each", "it gives a list; write one `*name` on the left")
         n_outputs = 1 if has_rest_targets else len(line.targets)
         stack: list[tuple[BuildCall | BuildFunction | BuildEach, int, bool]] = [(build, n_outputs, False)]
         while stack:
             item, n_outputs, is_item = stack.pop()
             if isinstance(item, BuildEach) and is_item:
-                self._bad_name(item.span, "each", "it stands inside another `each`")
+                self.bad_name(item.span, "each", "it stands inside another `each`")
             is_item |= isinstance(item, BuildEach)
             call = item if isinstance(item, BuildCall) else item.call
             has_rest = False
@@ -405,116 +362,51 @@ class RuleChecker:
 
     def _build_keywords(self, call: BuildCall, bindings: Bindings, built: _Built) -> None:
         for _, value in call.attrs:
-            built.read.update(self._expr(value, {*bindings.kinds, *built.names}))
+            built.read.update(self.expr(value, {*bindings.kinds, *built.names}))
         for rest in call.rests:
             if bindings.kinds.get(rest.name) is Kind.ATTRS:
                 built.read.add(rest.name)
             else:
-                self._undefined(rest, [name for name, kind in bindings.kinds.items() if kind is Kind.ATTRS])
+                self.undefined(rest, [name for name, kind in bindings.kinds.items() if kind is Kind.ATTRS])
 
     def _matched_op(self, op: MatchedOp, bindings: Bindings, read: set[str]) -> None:
         if bindings.kinds.get(op.name) is Kind.OP:
             read.add(op.name)
         else:
             known = [name for name, kind in bindings.kinds.items() if kind is Kind.OP]
-            self._undefined(Ident(op.span, op.name), known)
+            self.undefined(Ident(op.span, op.name), known)
 
     def _build_ref(self, ref: BuildRef, bindings: Bindings, built: _Built, *, is_item: bool) -> None:
         """Check a name that is read; `is_item`: inside `each`, where a list stands for its item."""
         name, span = ref.name, ref.span
         kind = bindings.kinds.get(name)
         if kind is None and name not in built.names:
-            self._undefined(Ident(span, name), [*bindings.kinds, *built.names])
+            self.undefined(Ident(span, name), [*bindings.kinds, *built.names])
             return
         built.read.add(name)
         is_list = name in built.lists or (
             name not in built.names and (name in bindings.groups or kind is Kind.LIST)
         )
         if name in built.pending:
-            self._bad_name(span, name, "this rewrite replaces it, so its new value cannot be made from it")
+            self.bad_name(span, name, "this rewrite replaces it, so its new value cannot be made from it")
         elif is_list and not is_item:
-            self._bad_name(span, name, f"it is a group or a list of values; write `*{name}`")
+            self.bad_name(span, name, f"it is a group or a list of values; write `*{name}`")
         elif name in built.names or is_list:
             return
         elif kind in {Kind.ATTRS, Kind.OP, Kind.CHAIN, Kind.DTYPE}:
-            self._bad_name(span, name, f"it is {kind.value}, not a value")
+            self.bad_name(span, name, f"it is {kind.value}, not a value")
 
     def _build_rest(self, rest: BuildRest, bindings: Bindings, built: _Built) -> None:
         name = rest.path[0]
         kind = bindings.kinds.get(name)
         if kind is None and name not in built.lists:
-            self._undefined(Ident(rest.span, name), [*bindings.kinds, *built.lists])
+            self.undefined(Ident(rest.span, name), [*bindings.kinds, *built.lists])
             return
         built.read.add(name)
         is_list = name in built.lists or name in bindings.groups or kind in {Kind.LIST, Kind.VALUE}
         is_side = kind is Kind.CHAIN and rest.path[1:] == ("side_inputs",)
         if not is_side and not (is_list and len(rest.path) == 1):
-            self._bad_name(rest.span, ".".join(rest.path), "it is no list of values")
-
-    # ------------------------------------------------------------ tests
-    def _test(self, test: RuleTest, bindings: Bindings) -> None:
-        book = self.names.book
-        # What a test gives for a chain is the other operand of its operators.
-        leaves = {Kind.LEAF, Kind.LIST, Kind.CHAIN}
-        given: set[str] = set()
-        for item in test.inputs:
-            name = item.name
-            kind = bindings.kinds.get(name.name)
-            if name.name in given and name.name != ANY:
-                self._bad_name(name.span, name.name, "the test gives it above already")
-            given.add(name.name)
-            if name.name == ANY and isinstance(item, GivenAttr):
-                self._expr(item.value, given)  # what patterns ignore
-            elif kind is None:
-                self._undefined(name, bindings.kinds)
-            elif isinstance(item, GivenValue):
-                if kind not in leaves:
-                    self._bad_name(
-                        name.span, name.name, f"it is {kind.value}; a test gives inputs of the match"
-                    )
-                self._elements(item)
-            else:
-                if kind not in {Kind.ATTR, Kind.ATTRS, Kind.LEAF}:
-                    self._bad_name(name.span, name.name, f"it is {kind.value}, which follows from the others")
-                self._expr(item.value, given)
-            bindings.used.add(name.name)
-        for choice in test.choices:
-            if bindings.kinds.get(choice.name.name) not in {Kind.OP, Kind.CHAIN}:
-                self._undefined(
-                    choice.name, [n for n, k in bindings.kinds.items() if k in {Kind.OP, Kind.CHAIN}]
-                )
-            for op in choice.ops:
-                self.operators.check_known(op, self.faults)
-            bindings.used.add(choice.name.name)
-        for item in test.after:
-            for op in item.ops:
-                self.operators.check_known(op, self.faults)
-        for name in (*test.escapes, *(item.name for item in test.after)):
-            if bindings.kinds.get(name.name) is not Kind.RESULT:
-                self._undefined(name, [n for n, k in bindings.kinds.items() if k is Kind.RESULT])
-        for name, known in ((test.device, book.devices), (test.profile, book.profiles)):
-            # Devices may come from elsewhere; only a book that declares some can know better.
-            if name is not None and name.name not in known and (known or name is test.profile):
-                self._undefined(name, known)
-
-    def _elements(self, item: GivenValue) -> None:
-        """Record elements that do not fill the shape, or that an integer type cannot hold."""
-        given, dims = item.elements, item.type.dims if item.type is not None else None
-        dtypes = item.type.dtypes if item.type is not None else None
-        if given is not None and given.kind != "random" and dtypes is not None and len(dtypes) == 1:
-            (dtype,) = dtypes
-            if dtype.is_integer:
-                low, high = dtype_limits(dtype)
-                beyond = [value for value in given.values if not low <= value <= high]
-                if beyond:
-                    reason = f"{beyond[0]!r} is not in {low} .. {high}, the range of {dtype}"
-                    self.faults.add(table.BAD_CONSTANT, span=given.span, reason=reason)
-        if given is None or given.kind != "list" or dims is None:
-            return
-        sizes = [dim.size for dim in dims if isinstance(dim, DimSize)]
-        if len(sizes) == len(dims) and math.prod(sizes) != len(given.values):
-            reason = f"{len(given.values)} elements do not fill the shape {sizes}"
-            self.faults.add(table.BAD_CONSTANT, span=given.span, reason=reason)
+            self.bad_name(rest.span, ".".join(rest.path), "it is no list of values")
 
     # ------------------------------------------------------------ patterns and definitions
     def check_statements(self, statements: Sequence[MatchStatement], guards: Iterable[Condition]) -> Bindings:
@@ -522,7 +414,7 @@ class RuleChecker:
         bindings = Bindings()
         self._match(statements, bindings)
         for guard in guards:
-            bindings.used |= self._expr(guard.test, bindings.kinds)
+            bindings.used |= self.expr(guard.test, bindings.kinds)
         return bindings
 
     def check_body(
@@ -552,11 +444,11 @@ class RuleChecker:
             for target in line.targets:
                 if isinstance(target, RestTargets) and target.name != many:
                     reason = "only the result that has a star after `->` can be many values"
-                    self._bad_name(target.span, target.name, reason)
+                    self.bad_name(target.span, target.name, reason)
                 elif isinstance(target, Target) and target.name == many:
-                    self._bad_name(target.span, target.name, f"it is many values; write `*{many}`")
+                    self.bad_name(target.span, target.name, f"it is many values; write `*{many}`")
                 if target.name in built or target.name in bindings.kinds:
-                    self._bad_name(
+                    self.bad_name(
                         target.span, target.name, "it is bound already; give the second one another name"
                     )
                 built.add(target.name)
@@ -570,22 +462,12 @@ class RuleChecker:
             self.faults.add(table.UNDEFINED_NAME, span=name.span, name=name.name, notes=notes)
 
     # ------------------------------------------------------------ faults
-    def _expr(self, expr: Expr, bound: Collection[str]) -> set[str]:
-        return check_expr(expr, bound, self.names, self.faults)
-
     def _param(self, name: str, span: Span) -> None:
         if name not in self.names.params:
             notes = suggest(name, self.names.params)
             self.faults.add(table.UNDEFINED_NAME, span=span, name=f"${name}", notes=notes)
 
-    def _undefined(self, name: Ident, known: Iterable[str]) -> None:
-        notes = suggest(name.name, known)
-        self.faults.add(table.UNDEFINED_NAME, span=name.span, name=name.name, notes=notes)
-
     def _rebound(self, name: Ident, bindings: Bindings) -> None:
-        self._bad_name(
+        self.bad_name(
             name.span, name.name, f"it is {bindings.kinds[name.name].value} already; take another name"
         )
-
-    def _bad_name(self, span: Span, name: str, reason: str) -> None:
-        self.faults.add(table.BAD_NAME, span=span, name=name, reason=reason)

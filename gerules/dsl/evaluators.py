@@ -34,20 +34,17 @@ from gerules.dsl.expressions import (
     Slice,
 )
 from gerules.dsl.external import FunctionError, FunctionFailed
+from gerules.dsl.members import readers_of
 from gerules.dsl.read_pattern import DTYPES
 from gerules.dsl.registry import Function
 from gerules.dsl.scope import Scope
 from gerules.dsl.tree import RuleError
 from gerules.dsl.values import (
     Array,
-    ChainView,
-    CostView,
     DeviceRef,
     EvalError,
-    OpView,
     Reject,
     Value,
-    ValueView,
     as_int,
     as_items,
     as_text,
@@ -59,7 +56,6 @@ from gerules.dsl.values import (
     raw_array,
 )
 from gerules.errors import GerulesError, Span, table
-from gerules.ir import DType, dtype_of
 
 Compute = Callable[[Scope], Value]
 
@@ -270,7 +266,7 @@ def _if_else(expr: IfElse) -> Compute:
 # ---------------------------------------------------------------- attributes
 def _attribute(expr: Attribute) -> Compute:
     operand, name, span = compiled(expr.operand), expr.name.name, expr.span
-    readers = {kind: read for kind, names in _ATTRIBUTES.items() if (read := names.get(name)) is not None}
+    readers = readers_of(name)
 
     def attribute(scope: Scope) -> Value:
         owner = operand(scope)
@@ -283,60 +279,6 @@ def _attribute(expr: Attribute) -> Compute:
             raise fault_at(span, str(error)) from None
 
     return attribute
-
-
-def _end(chain: ChainView, place: int, name: str) -> Value:
-    if not chain.ops:
-        raise EvalError(f"{describe(chain)} has no {name}")
-    return chain.ops[place]
-
-
-_OF_VALUE: Final[dict[str, Callable[[ValueView], Value]]] = {
-    "dtype": lambda value: value.dtype,
-    "shape": lambda value: value.shape,
-    "rank": lambda value: len(value.shape),
-    "name": lambda value: value.name,
-    "format": lambda value: value.tensor_type.format.name,
-    "is_const": lambda value: value.const is not None,
-}
-_OF_ARRAY: Final[dict[str, Callable[[Array], Value]]] = {
-    "dtype": dtype_of,
-    "shape": lambda array: array.shape,
-    "rank": lambda array: array.ndim,
-}
-_OF_OP: Final[dict[str, Callable[[OpView], Value]]] = {"name": lambda op: op.op}
-_OF_CHAIN: Final[dict[str, Callable[[ChainView], Value]]] = {
-    "ops": lambda chain: chain.ops,
-    "side_inputs": lambda chain: chain.side_inputs,
-    "first": lambda chain: _end(chain, 0, "first"),
-    "last": lambda chain: _end(chain, -1, "last"),
-}
-_OF_COST: Final[dict[str, Callable[[CostView], Value]]] = {
-    "time": lambda cost: cost.time,
-    "bytes": lambda cost: cost.bytes,
-    "flops": lambda cost: cost.flops,
-}
-_OF_DEVICE: Final[dict[str, Callable[[DeviceRef], Value]]] = {
-    "name": lambda ref: ref.device.name,
-    "lacks_list": lambda ref: tuple(ref.device.lacks_list),
-}
-_OF_DTYPE: Final[dict[str, Callable[[DType], Value]]] = {
-    "bits": lambda dtype: dtype.bits,
-    "is_float": lambda dtype: dtype.is_float,
-    "is_integer": lambda dtype: dtype.is_integer,
-}
-_ATTRIBUTES: Final = cast(
-    "dict[type, dict[str, Callable[[Value], Value]]]",
-    {
-        ValueView: _OF_VALUE,
-        np.ndarray: _OF_ARRAY,
-        OpView: _OF_OP,
-        ChainView: _OF_CHAIN,
-        CostView: _OF_COST,
-        DeviceRef: _OF_DEVICE,
-        DType: _OF_DTYPE,
-    },
-)
 
 
 # ---------------------------------------------------------------- items

@@ -18,6 +18,7 @@ from gerules.dsl.functions import FUNCTIONS
 from gerules.dsl.syntax import DimSize, GivenValue, Rule, RuleTest
 from gerules.errors import Faults, GerulesError
 from gerules.ir import Graph
+from gerules.report.attr_values import DTYPES
 from gerules.report.rule_bench import Bench, Place, Trial, compare, seed_of
 from gerules.report.rule_edits import dims_of, with_dims, with_dtype, with_item
 from gerules.report.rule_graphs import Instance, instances
@@ -27,7 +28,7 @@ from gerules.report.rule_mutants import KINDS, Mutant, mutants
 from gerules.report.rule_search import is_small
 from gerules.report.rule_shrink import shrink
 from gerules.report.rule_test_text import test_text
-from gerules.report.rule_variations import DTYPES, Variations
+from gerules.report.rule_variations import Variations
 
 _FIRST: Final = 6
 """Graphs of each test that every mutant is tried on; those that survive are tried on all of them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from gerules.dsl.syntax import (
     ANY,
     AnyTargets,
     CallPattern,
-    CaptureAttr,
     ChainOp,
     DimName,
     DimPattern,
@@ -38,6 +37,7 @@ from gerules.dsl.syntax import (
 )
 from gerules.ir import DType
 from gerules.ops import AttrSpec
+from gerules.report.attr_values import DTYPES, FLOATS, captured, value_near, values_for
 from gerules.report.rule_edits import (
     count_of,
     dims_of,
@@ -64,50 +64,9 @@ SIZES: Final = (1, 2, 3, 4, 5, 7, 8, 16)
 
 _MAX_EDITS: Final = 3
 _LONGEST_CHAIN: Final = 5
-DTYPES: Final = (
-    DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32, DType.I8, DType.U8, DType.BOOL,
-)  # fmt: skip
-"""Element types that are tried."""
-_FLOATS: Final = DTYPES[:4]
 _RANGES: Final = ((0.0, 1.0), (0.5, 2.0), (-10.0, 10.0), (-0.01, 0.01), (-300.0, 300.0), (100.0, 60000.0))
 _FILLS: Final = (0, 1, -1, 2)
 _SPECIAL: Final = (float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1.0)
-_FLAGS: Final = frozenset({
-    "ceil_mode", "count_include_pad", "exclusive", "fmod", "is_causal", "keepdims", "largest",
-    "noop_with_empty_axes", "reverse", "saturate", "select_last_index", "sorted", "transA", "transB",
-    "training_mode",
-})  # fmt: skip
-"""Whole numbers that are 0 or 1; schemas do not say so."""
-
-_BY_KIND: Final[Mapping[str, tuple[object, ...]]] = {
-    "int": (0, 1, 2, -1, 3),
-    "float": (0.5, 2.0, 1.0, 0.0, -1.0, 0.125),
-    "ints": (
-        (0,),
-        (1,),
-        (-1,),
-        (0, 1),
-        (1, 0),
-        (1, 1),
-        (2, 2),
-        (1, 2),
-        (0, 0, 1, 1),
-        (1, 1, 1, 1),
-        (1, 0, 2),
-    ),
-    "floats": ((1.0, 1.0), (2.0, 2.0), (1.0, 1.0, 2.0, 2.0)),
-    "string": (),
-    "dtype": DTYPES,
-}
-_TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "auto_pad": ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"),
-    "approximate": ("none", "tanh"),
-    "mode": ("constant", "edge", "reflect", "nearest", "linear"),
-    "src_format": ("NCHW", "NHWC", "HWCN", "NC1HWC0", "FRACTAL_Z"),
-    "dst_format": ("NCHW", "NHWC", "HWCN", "NC1HWC0", "FRACTAL_Z"),
-}
-"""What attributes that are texts may say; schemas do not list it."""
-
 _T = TypeVar("_T")
 Edit = Callable[[RuleTest], RuleTest | None]
 
@@ -119,7 +78,7 @@ class Variations:
         self.rule = rule
         self.setting = setting
         self._random = np.random.default_rng(seed)
-        self._params = list(_captured(rule))
+        self._params = list(captured(rule))
 
     def around(self, tests: Sequence[RuleTest]) -> Iterator[RuleTest]:
         """Yield variations without end: each test with one edit of each kind, then with several."""
@@ -155,7 +114,7 @@ class Variations:
             specs = self._specs(call, test)
             mentioned = {attr.name.name for attr in call.attrs}
             for key in (keyword,) if keyword is not None else sorted(specs.keys() - mentioned):
-                for value in _values_for(specs.get(key), key):
+                for value in values_for(specs.get(key), key):
                     found = self._with_param(test, name, keyword, key, value)
                     # Most axes, mixed up, change a shape, which the engine refuses; of one size they do not.
                     # Equal elements tell which of them is taken.
@@ -286,7 +245,7 @@ class Variations:
     # ------------------------------------------------------------ element types
     def _set_floats(self, test: RuleTest) -> RuleTest | None:
         """Give all floats another type."""
-        dtype = self._pick(_FLOATS)
+        dtype = self._pick(FLOATS)
         return None if dtype is None else with_floats(test, dtype)
 
     def _set_dtype(self, test: RuleTest) -> RuleTest | None:
@@ -456,7 +415,7 @@ class Variations:
         return {} if schema is None else schema.attrs
 
     def _value_for(self, spec: AttrSpec | None, name: str) -> object:
-        return self._pick(_values_for(spec, name))
+        return self._pick(values_for(spec, name))
 
     def _change_attr(self, test: RuleTest) -> RuleTest | None:
         given = [item for item in test.inputs if isinstance(item, GivenAttr)]
@@ -472,66 +431,15 @@ class Variations:
             if value is None or not self._random.integers(4):
                 del pairs[at]
             else:
-                pairs[at] = (pairs[at][0], expr_of(self._other(value, pairs[at][0]), test.span))
+                pairs[at] = (pairs[at][0], expr_of(value_near(value, pairs[at][0], self._random), test.span))
             made = MapExpr(test.span, tuple((Literal(test.span, key), expr) for key, expr in pairs))
             return with_expr(test, item.name.name, made)
         value = plain(item.value)
-        return None if value is None else with_attr(test, item.name.name, self._other(value, item.name.name))
-
-    def _other(self, value: object, name: str) -> object:
-        """Return a value of the same kind near one."""
-        match value:
-            case bool():
-                return not value
-            case int():
-                return int(self._random.choice([value + 1, value - 1, -value, 0, 1, 2, -1]))
-            case float():
-                return float(self._random.choice([value * 2, value / 2, -value, 0.0, 1.0]))
-            case str():
-                return self._pick(_TEXTS.get(name, ())) or value
-            case DType():
-                return self._pick(DTYPES)
-            case tuple():
-                items = list(cast("tuple[object, ...]", value))
-                what = int(self._random.integers(4))
-                if what == 0 and len(items) > 1:
-                    self._random.shuffle(items)
-                elif what == 1:
-                    items = items[:-1]
-                elif what == 2:
-                    items.append(1)
-                elif items:
-                    at = int(self._random.integers(len(items)))
-                    items[at] = self._other(items[at], name)
-                return tuple(items)
-            case _:
-                return value
-
-
-# ---------------------------------------------------------------- what a rule captures
-def _captured(rule: Rule) -> Iterator[tuple[CallPattern, str, str | None]]:
-    """Yield the calls that bind attributes: the name bound, and the attribute, None for all the others.
-
-    What a call ignores, by `axis=_` or `**`, is bound to `_`.
-    """
-    for line in match_lines(rule.match):
-        for call in patterns_in(line.pattern):
-            if not isinstance(call, CallPattern):
-                continue
-            for attr in call.attrs:
-                if isinstance(attr.pattern, CaptureAttr):
-                    yield call, attr.pattern.name, attr.name.name
-            if call.rest is not None:
-                yield call, call.rest.name or ANY, None
-
-
-def _values_for(spec: AttrSpec | None, name: str) -> list[object]:
-    """Return what an attribute may be besides its default."""
-    kind = spec.kind if spec is not None else "ints"
-    values: Sequence[object] = _TEXTS.get(name, ()) if kind == "string" else _BY_KIND.get(kind, ())
-    if name in _FLAGS:
-        values = (0, 1)
-    return [value for value in values if spec is None or value != spec.default]
+        return (
+            None
+            if value is None
+            else with_attr(test, item.name.name, value_near(value, item.name.name, self._random))
+        )
 
 
 def _open(test: RuleTest) -> RuleTest:
