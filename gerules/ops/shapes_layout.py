@@ -169,6 +169,9 @@ def _split(call: Call) -> list[ValueType]:
     if shape is None:
         return [TensorType(dtype)] * n
     axis = call.axis_attr("axis", 0, len(shape))
+    if call.opset >= 18 and call.has(1) == ("num_outputs" in call.attrs):
+        given = "both are given" if call.has(1) else "neither is given"
+        raise misfit(f"Split takes either the sizes of its parts or num_outputs, {given}")
     sizes: Sequence[Dim] | None = call.ints_attr("split")
     if call.has(1):
         sizes = call.vector(1)

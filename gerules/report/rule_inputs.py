@@ -241,7 +241,9 @@ class TestGraph:
         """Return how many outputs a Split must have, whichever of them a pattern names; 1 for others."""
         if op.removeprefix("ge::") != "Split":
             return 1
-        sizes = attrs.get("split")
+        count, sizes = attrs.get("num_outputs"), attrs.get("split")
+        if isinstance(count, int):
+            return count
         if len(inputs) > 1 and inputs[1] in self.editor.consts:
             sizes = tuple(self.editor.consts[inputs[1]].array.ravel())
         return len(sizes) if isinstance(sizes, tuple) else 1

@@ -161,6 +161,25 @@ def test_a_declared_type_that_cannot_be() -> None:
         infer_graph(editor.commit(), SCHEMAS)
 
 
+@pytest.mark.parametrize(
+    ("opset", "call", "faults"),
+    [
+        (17, "Split<axis=1>(x)", []),
+        (18, "Split<axis=1>(x)", ["E30002"]),
+        (18, "Split<axis=1, num_outputs=2>(x)", []),
+        (18, "Split<axis=1, num_outputs=2>(x, sizes)", ["E30002"]),
+        (18, "Split<axis=1>(x, sizes)", []),
+    ],
+)
+def test_a_split_says_its_parts_in_one_way(opset: int, call: str, faults: list[str]) -> None:
+    head = "g (float[2, 6] x, int64[2] sizes) => (float[2, N] y, float[2, M] z)"
+    graph = read(f"{head} {{ y, z = {call} }}", opset)
+    if faults:
+        assert codes(graph) == faults
+    else:
+        assert types_of(graph)["y"] == ("f32[2, ?]" if "sizes" in call else "f32[2, 3]")
+
+
 @pytest.mark.parametrize("shape", [(-1, 2), (2**63,), (1,) * 65])
 def test_dims_beyond_any_tensor(shape: tuple[int, ...]) -> None:
     editor = GraphEditor(empty_graph("g", {"": 18}))
