@@ -30,8 +30,9 @@ from gerules.ir import (
     Value as GraphValue,
 )
 from gerules.ops import Schemas
-from gerules.ops.inference import Extra, TypeMemory
+from gerules.ops.inference import Extra
 from gerules.ops.inference import infer as infer_types
+from gerules.ops.type_memory import TypeMemory
 
 _DEEPEST_DEFINE: Final = 32
 """Definitions that use defined operators inside each other."""

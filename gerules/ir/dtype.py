@@ -81,6 +81,9 @@ def dtype_of(array: npt.NDArray[np.generic] | np.dtype[np.generic]) -> DType:
     Raises KeyError when numpy's type has no counterpart (dates, records).
     """
     dtype = array if isinstance(array, np.dtype) else array.dtype
+    known = _FROM_NUMPY.get(dtype)
+    if known is not None:
+        return known
     if dtype.kind in "OUST":
         return DType.STRING
     return _FROM_NUMPY[dtype.newbyteorder("=")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -23,6 +23,7 @@ from gerules.ir import (
     ValueType,
     unify,
 )
+from gerules.ir.collector import paused_collector
 from gerules.ops.bodies import carried_range, entry_types, join, output_types
 from gerules.ops.call import Call, Misfit, Vector, vector_of
 from gerules.ops.inference import (
@@ -36,6 +37,7 @@ from gerules.ops.inference import (
 from gerules.ops.layout_remedy import find_transpose
 from gerules.ops.registry import Schemas
 from gerules.ops.size_names import own_names, with_names
+from gerules.ops.type_memory import TypeMemory
 
 _DEEPEST_BODY: Final = 64
 """Bodies inside bodies; deeper ones are refused before Python's own recursion limit is near."""
@@ -85,7 +87,8 @@ def infer_graph(
     faults = Faults()
     told: Vectors = {} if vectors is None else vectors
     scope = _Scope(graph.opsets, schemas, extra, faults, own_names(graph) if names_sizes else None)
-    found = scope.infer(graph, {value: graph.values[value].type for value in graph.values}, told, 0)
+    with paused_collector():
+        found = scope.infer(graph, {value: known.type for value, known in graph.values.items()}, told, 0)
     faults.raise_if_any(ShapeError)
     return found
 
@@ -165,6 +168,7 @@ class _Scope:
         self.extra = extra
         self.faults = faults
         self._versions: dict[str, int] = {}
+        self._memory = TypeMemory()
 
     def infer(self, graph: Graph, types: dict[int, ValueType], vectors: Vectors, depth: int) -> Graph:
         """Infer one graph from the types of its inputs, consts and captures; `types` ends up complete."""
@@ -195,7 +199,7 @@ class _Scope:
         consts: Mapping[int, Const],
         vectors: Vectors,
         depth: int,
-    ) -> tuple[list[ValueType], Vector | None, Mapping[str, Body]]:
+    ) -> tuple[Sequence[ValueType], Vector | None, Mapping[str, Body]]:
         """Infer one node; after a fault, which is recorded, its outputs are unknown."""
         opset = self._versions.get(node.op)
         if opset is None:
@@ -219,6 +223,7 @@ class _Scope:
                 vectors=entries,
                 bodies=bodies,
                 extra=self.extra,
+                memory=self._memory,
             )
         except Misfit as fault:
 

@@ -33,6 +33,7 @@ from gerules.ops.shapes_make import RULES as MAKE_RULES
 from gerules.ops.shapes_matrix import RULES as MATRIX_RULES
 from gerules.ops.shapes_reduce import RULES as REDUCE_RULES
 from gerules.ops.shapes_window import RULES as WINDOW_RULES
+from gerules.ops.type_memory import Key, Known, TypeMemory
 from gerules.ops.vectors import VECTOR_RULES, vectors_of
 
 Extra = Callable[[Node, Sequence[ValueType | None], Sequence[Const | None]], Sequence[ValueType] | None]
@@ -98,64 +99,13 @@ def infer(
     Raises:
         ShapeError: E30002 to E30008 when the node cannot be applied to these inputs.
     """
-    key: _Key | None = None
-    if memory is not None and not node.bodies and not bodies and not vectors:
-        key = memory.key(node, inputs)
-        known = memory.get(key, consts)
-        if known is not None:
-            return known
-    signature = schemas.signature(node.op, opset)
     try:
-        call = _call(node, inputs, consts, vectors, signature, opset)
-        found = _types(node, call, schemas, signature, bodies, extra)
+        types, _ = infer_with_vector(
+            node, inputs, consts, schemas, opset, vectors=vectors, bodies=bodies, extra=extra, memory=memory
+        )
     except Misfit as fault:
         raise ShapeError([diagnose(fault, node, inputs, opset)]) from None
-    if memory is not None and key is not None:
-        memory.keep(key, consts if call.is_by_contents else None, tuple(found))
-    return found
-
-
-_Key = tuple[object, ...]
-_MOST_KEPT: Final = 10_000
-_BY_CONTENTS: Final[tuple[ValueType, ...]] = (UNKNOWN,)
-"""Stands for types that depend on what the inputs hold (by identity)."""
-
-
-class TypeMemory:
-    """Types found before, by operator, attributes and input types; by constants where those were asked for.
-
-    New nodes of a model are alike: the same operator, applied to the same types, again and again.
-    """
-
-    __slots__ = ("_known",)
-
-    def __init__(self) -> None:
-        self._known: dict[_Key, tuple[ValueType, ...]] = {}
-
-    def key(self, node: Node, inputs: Sequence[ValueType | None]) -> _Key:
-        """Return all that types depend on apart from the contents of inputs."""
-        attrs = [(name, _kind_of(value), value) for name, value in node.attrs.items()] if node.attrs else ()
-        return node.op, len(node.outputs), tuple(inputs), tuple(attrs)
-
-    def get(self, key: _Key, consts: Sequence[Const | None]) -> tuple[ValueType, ...] | None:
-        """Return the types, None when they were not found before."""
-        known = self._known.get(key)
-        return self._known.get((key, tuple(consts))) if known is _BY_CONTENTS else known
-
-    def keep(self, key: _Key, consts: Sequence[Const | None] | None, types: tuple[ValueType, ...]) -> None:
-        """Remember types; with `consts`, only for these."""
-        if len(self._known) >= _MOST_KEPT:
-            self._known.clear()
-        if consts is None:
-            self._known[key] = types
-        else:
-            self._known[key] = _BY_CONTENTS
-            self._known[key, tuple(consts)] = types
-
-
-def _kind_of(value: Attr) -> object:
-    """Equal numbers may be of different kinds, and not all kinds are accepted."""
-    return tuple([type(item) for item in value]) if isinstance(value, tuple) else type(value)
+    return types
 
 
 def infer_with_vector(
@@ -168,17 +118,28 @@ def infer_with_vector(
     vectors: Sequence[Vector | None],
     bodies: Mapping[str, Body] | None,
     extra: Extra | None,
-) -> tuple[list[ValueType], Vector | None]:
+    memory: TypeMemory | None = None,
+) -> Known:
     """Infer as `infer` does, and say what is known of the entries of the first output.
 
     Raises:
         Misfit: When the node cannot be applied; the caller knows the node.
     """
+    key: Key | None = None
+    if memory is not None and not node.bodies and not bodies:
+        key = memory.key(node, inputs, vectors)
+        known = memory.get(key, consts)
+        if known is not None:
+            return known
     signature = schemas.signature(node.op, opset)
     call = _call(node, inputs, consts, vectors, signature, opset)
-    found = _types(node, call, schemas, signature, bodies, extra)
+    types = _types(node, call, schemas, signature, bodies, extra)
     vector_rule = VECTOR_RULES.get(node.op)
-    return found, vectors_of(vector_rule, call, found) if vector_rule is not None and found else None
+    vector = vectors_of(vector_rule, call, types) if vector_rule is not None and types else None
+    found = tuple(types), vector
+    if memory is not None and key is not None:
+        memory.keep(key, consts if call.is_by_contents else None, found)
+    return found
 
 
 def _call(
