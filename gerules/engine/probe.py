@@ -78,7 +78,7 @@ def probe(
         anchors = [node for op in sorted(plan.root_ops) for node in by_op.get(op, ()) if node.outputs]
         if not anchors:
             continue
-        program, applier = session.program(rank)
+        program, applier = session.programs[rank]
         program.chain_memory.failed.clear()
         trial = _Trial(session, witness, program, applier, path, marks)
         for node in anchors:
@@ -132,7 +132,7 @@ def sighting(
     session: Session, program: Program, m: WatchedMatch, node: Node, path: str, when: When
 ) -> Sighting:
     """Return what the attempt that `m` has just made came to."""
-    name, phase = program.rule.name.name, session.options.phase
+    name, phase = program.rule.name.name, session.programs.phase
     matched = tuple(dict.fromkeys(item.id for item in m.matched))
     n_steps, label = len(program.rule.steps), called(node, session.site.values)
     if m.is_fit:

@@ -10,6 +10,7 @@ from gerules.dsl.syntax import Rule
 from gerules.dsl.values import quiet_arithmetic
 from gerules.engine.candidate import CostOf, Infer
 from gerules.engine.evaluation import RuleContext
+from gerules.engine.programs import Programs
 from gerules.engine.ranking import RulePlans, plan_rules
 from gerules.engine.run import run_graph
 from gerules.engine.session import Options, Session
@@ -72,12 +73,38 @@ def rewrite(
 
     Cost: linear in nodes, and nearly flat in rules that do not match.
     """
-    started = perf_counter()
     plans = rules if isinstance(rules, RulePlans) else plan_rules(rules, context or RuleContext(), then=then)
-    limit = fuel if fuel is not None else max(_LEAST_FUEL, _FUEL_PER_NODE * len(graph.nodes))
-    options = Options(phase, order == "outputs_first", once, max_rounds)
-    session = Session(plans, schemas, infer, cost, options, limit, witness, allow)
-    with paused_collector(), quiet_arithmetic():
-        after = run_graph(session, graph)
-    session.trace.took_us = (perf_counter() - started) * 1e6
-    return after, session.trace
+    programs = Programs(plans, schemas, infer, cost, phase, witness)
+    options = Options(order == "outputs_first", once, max_rounds)
+    return Rewriter(programs, options, fuel=fuel, allow=allow).rewrite(graph)
+
+
+class Rewriter:
+    """Rewrites graphs one after another; rules are compiled once. See `rewrite`."""
+
+    def __init__(
+        self,
+        programs: Programs,
+        options: Options | None = None,
+        *,
+        fuel: int | None = None,
+        allow: Allow | None = None,
+    ) -> None:
+        self._programs = programs
+        self._options = options or Options()
+        self._fuel = fuel
+        self._allow = allow
+
+    def rewrite(self, graph: Graph) -> tuple[Graph, Trace]:
+        """Return a graph rewritten to a fixed point, and what happened. Raises as `rewrite` does."""
+        started = perf_counter()
+        limit = self._fuel if self._fuel is not None else max(_LEAST_FUEL, _FUEL_PER_NODE * len(graph.nodes))
+        session = Session(self._programs, self._options, limit, self._allow)
+        try:
+            with paused_collector(), quiet_arithmetic():
+                after = run_graph(session, graph)
+        except BaseException:
+            self._programs.forget()
+            raise
+        session.trace.took_us = (perf_counter() - started) * 1e6
+        return after, session.trace

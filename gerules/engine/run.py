@@ -187,7 +187,7 @@ class _Run:
         name = plan.rule.name.name
         if rank in self.active or name in self.banned or self.session.is_off(rank, self.site.opset or 0):
             return
-        program, applier = self.session.program(rank)
+        program, applier = self.session.programs[rank]
         program.chain_memory.failed.clear()
         step = program.start(lambda m: self._accept(rank, m))
         self.active[rank] = Active(rank, program, applier, step, self.session.trace.count(name))
@@ -339,7 +339,7 @@ class _Run:
         key = self.editor.order_key
         region = sorted({node.id: node for node in m.nodes}.values(), key=lambda node: key(node.id))
         sources = dict.fromkeys(name for node in region for name in sources_of(node))
-        rule, phase = active.count.rule, self.session.options.phase
+        rule, phase = active.count.rule, self.session.programs.phase
         return Proposal(rule, phase, self.path, tuple(sources), active.applier.replaced_names(m))
 
     def _refuse(self, active: Active, m: Match, reason: str) -> bool:
@@ -353,12 +353,12 @@ class _Run:
         for node_id, marks in change.marks.items():
             self.marks.setdefault(node_id, {}).update(marks)
         values = self.editor.values
-        trace, options = self.session.trace, self.session.options
+        trace = self.session.trace
         trace.applications.append(
             Application(
                 len(trace.applications),
                 active.count.rule,
-                options.phase,
+                self.session.programs.phase,
                 self.path,
                 change.sources,
                 tuple(values[value].name or f"%{value}" for value in change.replaced),

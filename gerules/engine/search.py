@@ -12,6 +12,7 @@ from gerules.engine.binding import Match, StepLimitError
 from gerules.engine.evaluation import MatchEvaluator, RuleContext
 from gerules.engine.index import CONST
 from gerules.engine.probe import probe
+from gerules.engine.programs import Programs
 from gerules.engine.ranking import RulePlans, plan_rules
 from gerules.engine.session import Options, Session
 from gerules.engine.trace import RuleCount
@@ -72,12 +73,13 @@ def search(
     Cost: nodes of the pattern's root operators, times the ways to match there.
     """
     plans = plan_rules([rule], context)
-    session = Session(plans, schemas, _no_types, None, Options("find"), 0)
+    session = Session(Programs(plans, schemas, _no_types, phase="find"), Options(), 0)
     searcher = _Searcher(session, MatchEvaluator(session.site, context))
     with paused_collector():
         searcher.visit(graph, "", {})
         if witness is not None:
-            watched = Session(plans, schemas, _no_types, None, Options("find"), 0, witness)
+            programs = Programs(plans, schemas, _no_types, phase="find", witness=witness)
+            watched = Session(programs, Options(), 0)
             for inner, path, consts in searcher.visited:
                 probe(watched, inner, path, frozenset(), consts, "before")
     return Search(plans, tuple(searcher.places), tuple(searcher.cut), tuple(searcher.faults))
@@ -119,7 +121,7 @@ class _Searcher:
         session.site.enter(editor, op_of)
         if not roots or session.is_off(0, session.site.opset or 0):
             return
-        program, applier = session.program(0)
+        program, applier = session.programs[0]
         program.chain_memory.failed.clear()
         # The first match of a path is the longest, and all further ones are parts of it.
         is_path = bool(program.chain_ops)

@@ -1,4 +1,4 @@
-"""What the runs over a graph and its bodies share: compiled programs, the trace, fuel."""
+"""What the runs over a graph and its bodies share: programs, the trace, fuel."""
 
 from __future__ import annotations
 
@@ -10,18 +10,11 @@ from typing import Final
 from gerules.dsl.expr import judge
 from gerules.dsl.syntax import Rule
 from gerules.dsl.tree import RuleError
-from gerules.engine.apply import Applier
-from gerules.engine.binding import Kind
-from gerules.engine.candidate import CostOf, Infer
 from gerules.engine.diagnosis import Diagnosis
-from gerules.engine.evaluation import MatchEvaluator
 from gerules.engine.program import Program
-from gerules.engine.ranking import RulePlans
-from gerules.engine.site import Site
+from gerules.engine.programs import Programs
 from gerules.engine.trace import Allow, Trace
-from gerules.engine.witness import WatchedMatch, Witness
 from gerules.errors import Diagnostic, table
-from gerules.ops import Schemas
 
 _REMEMBERED: Final = 128
 """Rule names kept to show a cycle."""
@@ -31,7 +24,6 @@ _REMEMBERED: Final = 128
 class Options:
     """How a phase runs; see `rewrite`."""
 
-    phase: str = ""
     outputs_first: bool = True
     is_once: bool = False
     max_rounds: int | None = None
@@ -39,57 +31,28 @@ class Options:
 
 
 class Session:
-    """One call of `rewrite`: the programs of its rules, compiled when a graph first needs them."""
+    """One call of `rewrite`; its programs may serve several, one after another."""
 
     def __init__(
         self,
-        plans: RulePlans,
-        schemas: Schemas,
-        infer: Infer,
-        cost: CostOf | None,
+        programs: Programs,
         options: Options,
         fuel: int,
-        witness: Witness | None = None,
         allow: Allow | None = None,
     ) -> None:
-        self.plans = plans
-        self.schemas = schemas
-        self.site = Site(schemas)
+        self.programs = programs
+        self.plans = programs.plans
+        self.site = programs.site
+        self.witness = programs.witness
         self.options = options
         self.trace = Trace()
-        self.witness = witness
         self.allow = allow
         self.fuel = fuel
         self.budget = fuel
-        self._infer = infer
-        self._cost = cost
-        self._evaluator = MatchEvaluator(self.site, plans.context)
-        self._compiled: dict[int, tuple[Program, Applier]] = {}
         self._off: dict[tuple[int, int], bool] = {}
         self._diagnoses: dict[str, Diagnosis] = {}
         self._recent: deque[str] = deque(maxlen=_REMEMBERED)
-
-    def program(self, rank: int) -> tuple[Program, Applier]:
-        """Return the program of a rule and what carries out its matches."""
-        found = self._compiled.get(rank)
-        if found is None:
-            plan = self.plans.plans[rank]
-            program = Program(plan, self.site, self.plans.vocabulary, self._evaluator)
-            applier = Applier(
-                program,
-                self.site,
-                self._evaluator,
-                self.plans.context,
-                self._infer,
-                self._cost,
-                self.options.phase,
-            )
-            if self.witness is not None and self.witness.wants(plan.rule.name.name):
-                scope = program.scope
-                values = frozenset(name for name, kind in scope.kinds.items() if kind is Kind.VALUE)
-                program.match = WatchedMatch(len(program.match.slots), scope.slots, values)
-            found = self._compiled[rank] = (program, applier)
-        return found
+        programs.begin()
 
     def diagnosis(self, program: Program) -> Diagnosis:
         """Return what explains the misses of a program."""

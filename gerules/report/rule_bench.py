@@ -18,8 +18,9 @@ from gerules.engine.candidate import CostOf, Infer
 from gerules.engine.define import define_extra, expand_define, make_infer
 from gerules.engine.define_schema import register_defines
 from gerules.engine.evaluation import RuleContext
-from gerules.engine.ranking import RulePlans, plan_rules
-from gerules.engine.rewrite import rewrite
+from gerules.engine.programs import Programs
+from gerules.engine.ranking import plan_rules
+from gerules.engine.rewrite import Rewriter
 from gerules.errors import GerulesError
 from gerules.ir import Const, Graph, Node, TensorType, ValueType
 from gerules.ops import Schemas
@@ -167,23 +168,17 @@ class Trial:
         self.rule = rule
         self.place = place
         self._schemas = bench.schemas
-        self._plans: RulePlans | None = None
+        self._rewriter: Rewriter | None = None
         self._guards = [guard.reason or f"`{guard.test.span.text}` does not hold" for guard in rule.guards]
         self.interpreter = Interpreter(place.body_of)
 
     def apply(self, graph: Graph) -> Outcome:
         """Apply the rule alone. Raises RuleError when it does not stop, or cannot be compiled."""
-        if self._plans is None:
-            self._plans = plan_rules([_numbered(self.rule, self._guards)], self.place.context)
-        after, trace = rewrite(
-            graph,
-            self._plans,
-            schemas=self._schemas,
-            infer=self.place.setting.infer,
-            cost=self.place.cost,
-            phase="test",
-            fuel=FUEL,
-        )
+        if self._rewriter is None:
+            plans = plan_rules([_numbered(self.rule, self._guards)], self.place.context)
+            infer, cost = self.place.setting.infer, self.place.cost
+            self._rewriter = Rewriter(Programs(plans, self._schemas, infer, cost, "test"), fuel=FUEL)
+        after, trace = self._rewriter.rewrite(graph)
         count = trace.count(self.rule.name.name)
         refused: set[int] = set()
         reasons: set[str] = set()

@@ -226,8 +226,13 @@ class Instance:
         attrs: dict[str, Any] = {}
         if call.rest is not None and call.rest.name in self.given:
             attrs |= self.given[call.rest.name]
+        ignored = self.given.get(s.ANY, {})
+        if call.rest is not None and call.rest.name is None:
+            known = getattr(self.schemas.get(op, self.opset), "attrs", {})
+            attrs |= {name: value for name, value in ignored.items() if name in known}
         for arg in call.attrs:
-            value = self._value(arg.pattern)
+            is_ignored = isinstance(arg.pattern, s.CaptureAttr) and arg.pattern.name == s.ANY
+            value = ignored.get(arg.name.name) if is_ignored else self._value(arg.pattern)
             if value is None and arg.name.name == "to":
                 value = self.maker.editor.values[inputs[0]].type.dtype
             if value is None:
