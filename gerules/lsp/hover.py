@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gerules.dsl.functions import ATTRIBUTES
@@ -41,9 +41,14 @@ class Hover:
 
 
 def find_hover(context: Context, offset: int) -> Hover | None:
-    """Return what is known of the name, or the word of the language, at an offset."""
+    """Return what is known of the name, or the word of the language, at an offset.
+
+    Names beside a statement that cannot be read are known too.
+    """
     reading = context.reading
     found = occurrence_at(reading, offset)
+    if found is None and reading.faults and (found := occurrence_at(reading.mended, offset)) is not None:
+        context = replace(context, readings={**context.readings, context.key: reading.mended})
     if found is not None:
         text = describe(symbol_of(found, context.key, context), context)
         return Hover(text, found.start, found.end) if text else None

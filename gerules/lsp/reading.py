@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 from lark import Token, Tree
@@ -15,7 +16,7 @@ from gerules.dsl.declarations import FormatsTable, Item, RuleFile
 from gerules.errors import Diagnostic, GerulesError, Source, Span
 from gerules.lsp.occurrences import Occurrence, find_occurrences
 from gerules.text import check_size, parse_rules
-from gerules.text.parse import item_starts
+from gerules.text.parse import item_starts, open_brackets
 
 MAX_BYTES: Final = 1024 * 1024
 """Largest text that is read while it is typed; the largest shipped file is a thirtieth of it."""
@@ -54,6 +55,18 @@ class Reading:
     def occurrences(self) -> tuple[Occurrence, ...]:
         """Every name that the items without faults mention, in the order of the text."""
         return find_occurrences(self.tree)
+
+    @cached_property
+    def mended(self) -> Reading:
+        """The text without the statements at fault, for the names that stand beside them.
+
+        It knows the text, the tree and the occurrences, and no items.
+
+        Cost: at most twelve readings of each item that is at fault.
+        """
+        text = self.source.text if len(self.source.text) <= MAX_BYTES else ""
+        file = RuleFile(Source(self.source.name, _without_statements(text)), 1, (), ())
+        return Reading(self.source, file)
 
     def item_at(self, offset: int) -> Item | None:
         """Return the item without faults that an offset stands in."""
@@ -109,6 +122,35 @@ def _without_items(text: str, diagnostics: Iterable[Diagnostic]) -> str:
         for number, (start, end) in enumerate(zip(starts, ends, strict=True))
     ]
     return "".join(pieces)
+
+
+def _without_statements(text: str) -> str:
+    """Return the text with blanks for the statements that do not follow the grammar."""
+    starts = item_starts(text)
+    return "".join(_mend(text[start:end]) for start, end in pairwise([*starts, len(text)]))
+
+
+def _mend(item: str) -> str:
+    """Return an item with blanks for the lines at fault; nothing but blanks where that is not enough."""
+    for _ in range(_MAX_ROUNDS):
+        try:
+            parse_rules(Source("", item))
+        except GerulesError as error:
+            span = error.diagnostics[0].span
+            if span is None:
+                break
+            # A bracket that is not closed takes in what follows: it is the line of the bracket that is wrong.
+            opened = open_brackets(item, 0, span.start)
+            place = opened[0] if opened else min(span.start, len(item.rstrip()) - 1)
+            start = item.rfind("\n", 0, place) + 1
+            end = item.find("\n", place)
+            line = item[start : end if end >= 0 else len(item)]
+            if not line.strip():
+                break
+            item = item[:start] + _NO_LINE_END.sub(" ", line) + item[start + len(line) :]
+        else:
+            return item
+    return _NO_LINE_END.sub(" ", item)
 
 
 def _kept(file: RuleFile, before: Reading | None) -> tuple[Item, ...]:

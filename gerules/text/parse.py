@@ -169,22 +169,22 @@ def _describe(
     at = min(at, len(source.text))
     span = Span(source, at, min(at + width, len(source.text)))
     notes = list[str]()
-    opened = _open_bracket(source.text, start, at)
-    if opened is not None and "\n" in source.text[opened:at]:
-        place = Span(source, opened, opened + 1)
-        notes.append(f"`{source.text[opened]}` is opened at {place} and not closed before this")
+    opened = open_brackets(source.text, start, at)
+    if opened and "\n" in source.text[opened[-1] : at]:
+        place = Span(source, opened[-1], opened[-1] + 1)
+        notes.append(f"`{source.text[opened[-1]]}` is opened at {place} and not closed before this")
     return Diagnostic(table.SYNTAX, {"found": found, "expected": hint}, span, notes=tuple(notes))
 
 
-def _open_bracket(text: str, start: int, end: int) -> int | None:
-    """Return where the innermost bracket stands that is open at `end`, texts and comments left out."""
+def open_brackets(text: str, start: int, end: int) -> list[int]:
+    """Return where the brackets stand that are open at `end`, outermost first, but those in texts."""
     opened: list[int] = []
     for found in _BRACKET.finditer(text, start, end):
         if found[0] in "([{":
             opened.append(found.start())
         elif found[0] in ")]}" and opened:
             opened.pop()
-    return opened[-1] if opened else None
+    return opened
 
 
 def _describe_layout(source: Source, start: int, error: LayoutError) -> Diagnostic:

@@ -149,6 +149,24 @@ def test_hover_tells_of_names(server: Client, rules: str) -> None:
     assert hover(server, rules, RULES, "# Rules", 3) == ""
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("y = x\n", "y = (x\n"),  # the bracket takes in all that follows
+        ("y = x\n", "y = = x\n"),
+        ('"𝄞 small"', '"𝄞 small'),
+        ("    where:\n", "    were:\n"),
+        ("f32[2, 3]", "f32[2; 3]"),
+    ],
+)
+def test_a_syntax_fault_hides_no_hover_beside_it(server: Client, rules: str, right: str, wrong: str) -> None:
+    text = RULES.replace(right, wrong, 1)
+    assert {item["code"] for item in server.change(rules, text)} == {"E40001"}
+    assert "Neg(X) -> Y" in hover(server, rules, text, "Neg(x)")
+    assert "n = Neg(x)" in hover(server, rules, text, "n)\n")
+    assert "`Sigmoid`, `Tanh`" in hover(server, rules, text, "SOFT")
+
+
 # ---------------------------------------------------------------- completion
 HEAD = """\
 rule r in mine.soft:
