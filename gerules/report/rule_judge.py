@@ -21,27 +21,79 @@ TIGHT: Final = 2.0**-21
 NOISE: Final = 8.0
 """How much farther from the truth than the left side the right side may be."""
 
+_DIVISIONS: Final = frozenset({"Div", "Mod", "RealDiv", "FloorDiv", "FloorMod"})
+
 _EPSILON: Final[Mapping[str, float]] = {
     "float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52,
 }  # fmt: skip
 
 
-def judge(trial: Trial, instance: Instance, after: Graph) -> str:
+class Undefined(Exception):  # noqa: N818 - an outcome, not a fault
+    """What an instance computes is not defined: it cannot tell a rule right or wrong."""
+
+
+def compute_left(trial: Trial, instance: Instance) -> list[Array]:
+    """Return the results of an instance before the rule.
+
+    Raises:
+        Undefined: integers are divided by zero, a quantization has a scale that is not positive, or a
+            window leaves nothing.
+        GerulesError: the results cannot be computed.
+    """
+    graph, feeds = instance.graph, instance.feeds
+    if has_odd_scale(instance):
+        raise Undefined
+    divisors, windowed = _divisors(graph), _windowed(graph)
+    known = {value: const.array for value, const in graph.consts.items()}
+    known |= {value: feeds[graph.values[value].name] for value in graph.inputs}
+    asked = [
+        value for value in dict.fromkeys((*divisors, *windowed)) if value not in {*known, *graph.outputs}
+    ]
+    found = trial.compute(replace(graph, outputs=(*graph.outputs, *asked)), feeds)
+    results = found[: len(found) - len(asked)]
+    known |= dict(zip(dict.fromkeys(graph.outputs), results, strict=True))
+    known |= dict(zip(asked, found[len(results) :], strict=True))
+    if not all(np.all(known[value]) for value in divisors) or not all(
+        known[value].size for value in windowed
+    ):
+        raise Undefined
+    return results
+
+
+def _divisors(graph: Graph) -> list[int]:
+    """Return the values that integers are divided by."""
+    found: list[int] = []
+    for node in graph.nodes.values():
+        value = node.inputs[1] if len(node.inputs) > 1 else None
+        type = graph.type_of(value) if value is not None else None
+        is_division = node.op.removeprefix("ge::") in _DIVISIONS
+        if value is not None and is_division and isinstance(type, TensorType) and type.dtype.is_integer:
+            found.append(value)
+    return found
+
+
+def _windowed(graph: Graph) -> list[int]:
+    """Return what operators with a window give."""
+    return [
+        node.outputs[0]
+        for node in graph.nodes.values()
+        if ("Conv" in node.op or "Pool" in node.op) and node.outputs[0] is not None
+    ]
+
+
+def judge(trial: Trial, instance: Instance, before: Sequence[Array], after: Graph) -> str:
     """Say where the right side of a rule is wrong; empty when it is as good as the left side.
 
     Results in float64 must agree to `TIGHT`. In narrower types both sides are held against the left side
     computed in float64: the right one may be `NOISE` times as far off as the left one, and some units in
     the last place. Integers agree, or differ by one where a rule says that it is `inexact`.
 
-    An instance whose left side cannot be computed says nothing, nor does one with a scale of a quantization
-    that is not positive.
+    Args:
+        trial: The rule.
+        instance: The graph before it, and its inputs.
+        before: What that computes: `compute_left`.
+        after: The graph after it.
     """
-    if has_odd_scale(instance):
-        return ""
-    try:
-        before = trial.compute(instance.graph, instance.feeds)
-    except GerulesError:
-        return ""
     try:
         got = trial.compute(after, instance.feeds)
     except GerulesError as error:
@@ -66,7 +118,10 @@ def judge(trial: Trial, instance: Instance, after: Graph) -> str:
 
 
 def has_odd_scale(instance: Instance) -> bool:
-    """Whether a quantization has a scale that is not positive: what it computes is not defined."""
+    """Whether a quantization has a scale that is not positive: what it computes is not defined.
+
+    A zero point of another shape than the scale is no better.
+    """
     graph = instance.graph
     for node in graph.nodes.values():
         if node.op in ("QuantizeLinear", "DequantizeLinear") and node.inputs[1] is not None:
@@ -75,6 +130,10 @@ def has_odd_scale(instance: Instance) -> bool:
             scale = const.array if const is not None else instance.feeds.get(graph.values[value].name)
             if scale is not None and not np.all(scale.astype(np.float64) > 0):
                 return True
+            if len(node.inputs) > 2 and node.inputs[2] is not None:
+                one, two = graph.type_of(value), graph.type_of(node.inputs[2])
+                if isinstance(one, TensorType) and isinstance(two, TensorType) and one.shape != two.shape:
+                    return True
     return False
 
 

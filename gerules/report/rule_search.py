@@ -16,7 +16,7 @@ from gerules.ir import TensorType
 from gerules.report.rule_bench import Bench, Trial, fault_text, seed_of
 from gerules.report.rule_graphs import Instance, instances, random_instance
 from gerules.report.rule_inputs import SIZE_OF_NAMED_DIM, Unbuildable
-from gerules.report.rule_judge import judge
+from gerules.report.rule_judge import Undefined, compute_left, judge
 from gerules.report.rule_shrink import shrink
 from gerules.report.rule_test_text import test_text
 from gerules.report.rule_variations import Variations
@@ -77,14 +77,23 @@ class Search:
         return None
 
     def _try(self, trial: Trial, instance: Instance) -> tuple[str, bool]:
-        """Say what is wrong with the rule on one graph, and whether it fired."""
+        """Say what is wrong with the rule on one graph, and whether it fired where that can be judged."""
+        after, fault = None, ""
         try:
             after = trial.apply(instance.graph).after
         except GerulesError as error:
-            return fault_text(error), True
-        if after is None or not self.rule.rewrite:
+            fault = fault_text(error)
+        if not fault and (after is None or not self.rule.rewrite):
             return "", after is not None
-        return judge(trial, instance, after), True
+        try:
+            before = compute_left(trial, instance)
+        except Undefined:
+            return "", False
+        except GerulesError:
+            return fault, bool(fault)
+        if after is None:
+            return fault, True
+        return judge(trial, instance, before, after), True
 
     def _graphs(self, n_tries: int) -> Iterator[tuple[RuleTest, Instance]]:
         if not self.rule.tests:

@@ -232,6 +232,82 @@ def test_a_right_rule_has_no_counterexample(text: str):
     assert report.n_fired > 10
 
 
+DIVIDED = """
+rule r in s:
+    match:
+        y = {op}(x: {{i32}}, x)
+    rewrite:
+        y = {one}(Mul(x, 0))
+    test:
+        x: i32[2, 3] in 1 .. 9
+"""
+DIVIDED_BETWEEN = """
+rule r in s:
+    inexact
+    match:
+        y = Div(Mul(x: {i64}, Abs(z)), Abs(z))
+    rewrite:
+        y = x
+    test:
+        x, z: i64[3] in 1 .. 9
+"""
+FOLDED = """
+rule r in s:
+    once
+    match:
+        y = Div(Identity(x: {i32}), k: const)
+    fold:
+        n = 60 // k[0]
+    rewrite:
+        y = Div(x, k)
+    where:
+        n > 0 else "it is large"
+    test:
+        x: i32[3]
+        k: const i32[1] = [7]
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DIVIDED.format(op="Div", one="Identity(Max").replace("Mul(x, 0))", "Min(x, 1), 1))"),
+        DIVIDED.format(op="Mod", one="Neg"),
+        DIVIDED_BETWEEN,
+        FOLDED,
+    ],
+)
+def test_integers_divided_by_zero_refute_nothing(text: str):
+    report = run(text, generated=150)
+    assert [item.block for item in report.counterexamples] == []
+    assert 10 < report.n_fired < report.n_generated
+
+
+def test_a_rule_that_makes_a_division_by_zero_is_found():
+    text = DIVIDED_BETWEEN.replace("Div(Mul(x: {i64}, Abs(z)), Abs(z))", "Sub(x: {i64}, Abs(z))")
+    (found,) = run(
+        text.replace("y = x\n", "y = Div(Sub(Mul(x, z), Mul(z, Abs(z))), z)\n"), generated=300
+    ).counterexamples
+    assert "z: i64" in found.block
+
+
+@pytest.mark.parametrize(("height", "n_fired"), [(0, 0), (5, 1)])
+def test_windows_that_leave_nothing_do_not_count(height: int, n_fired: int):
+    text = f"""
+rule r in s:
+    match:
+        y = Relu(ConvTranspose(x, W: const, **a))
+    rewrite:
+        y = Max(ConvTranspose(x, W, **a), 0)
+    test:
+        x: f32[1, 2, 3, 3]
+        W: const f32[2, 2, 3, 3]
+        a = {{"output_shape": [{height}, 5]}}
+"""
+    report = run(text, generated=1)  # the first one is the test itself
+    assert (report.n_generated, report.n_fired, report.counterexamples) == (1, n_fired, [])
+
+
 def test_what_is_made_up_follows_from_the_seed():
     first, again = (run(OPERAND_ORDER) for _ in range(2))
     assert first.counterexamples == again.counterexamples
