@@ -16,6 +16,7 @@ from gerules.dsl.shipped import rules_folder
 from gerules.dsl.transform import read_file
 from gerules.dsl.tree import RuleError
 from gerules.errors import Faults, GerulesError, Source, table
+from gerules.ir.collector import paused_collector
 from gerules.text import TextError, read_source
 
 SUFFIX: Final = ".ger"
@@ -52,6 +53,17 @@ def load_rules(
             found, E40106 circle, E40103 names declared twice, E40124 and E40125 `extern` lines without a
             function that fits, and what `check_rules` finds.
     """
+    with paused_collector():
+        return _load(paths, schemas, base, functions, later_tests)
+
+
+def _load(
+    paths: Sequence[Path | str | Source],
+    schemas: SchemaSource | None,
+    base: RuleBook | None,
+    functions: Mapping[str, Function] | None,
+    later_tests: bool,
+) -> RuleBook:
     faults = Faults()
     loader = _Loader(faults, base, later_tests)
     for path in paths:
