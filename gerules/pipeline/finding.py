@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from gerules.dsl import RuleBook, check_rules
+from gerules.dsl.expressions import Not
 from gerules.dsl.syntax import (
     Alternatives,
     AnyInputs,
     CallPattern,
+    Condition,
     MatchLine,
     MatchStatement,
     NamedPattern,
@@ -143,7 +145,8 @@ def find(
         is a part of another.
 
     Raises:
-        TextError, RuleError: for what is wrong in the pattern or a condition.
+        TextError, RuleError: for what is wrong in the pattern or a condition; E40110 for a condition that
+            has a value at no place.
         GerulesError: what reading the model raises.
 
     Cost: nodes of the pattern's root operators, times the ways to match there.
@@ -154,13 +157,15 @@ def find(
     tools = make_toolchain(book, read.opsets, device=device)
     graph = infer_graph(read, tools.schemas, extra=tools.extra, names_sizes=True)
     recorder = Recorder(None) if near else None
-    done = search(
-        graph,
-        rule if strict else replace(rule, match=tuple(_opened(item) for item in rule.match)),
-        schemas=tools.schemas,
-        context=tools.context,
-        witness=recorder,
-    )
+    if not strict:
+        rule = replace(rule, match=tuple(_opened(item) for item in rule.match))
+
+    def places_of(one: Rule) -> Sequence[Place]:
+        return search(graph, one, schemas=tools.schemas, context=tools.context).places
+
+    done = search(graph, rule, schemas=tools.schemas, context=tools.context, witness=recorder)
+    if not done.places:
+        _refuse_without_value(rule, done.faults, places_of)
     found = [_occurrence(place) for place in done.places if not strict or not place.escapes]
     warnings = [*(replace(fault, severity="warning") for fault in done.faults)]
     warnings += [_too_many_steps(node, graph) for node in done.cut]
@@ -195,6 +200,23 @@ def _read_pattern(pattern: str, where: Sequence[str], book: RuleBook) -> Rule:
     )
     check_rules(alone, Schemas(), book.functions).raise_if_any(RuleError)
     return rule
+
+
+def _refuse_without_value(
+    rule: Rule, faults: Sequence[Diagnostic], places_of: Callable[[Rule], Sequence[Place]]
+) -> None:
+    """Raise those of the faults of a search that a condition has which neither holds nor fails anywhere."""
+    for place, step in enumerate(rule.steps):
+        own = [
+            fault
+            for fault in faults
+            if fault.span is not None and step.span.start <= fault.span.start < step.span.end
+        ]
+        if not own or not isinstance(step, Condition):
+            continue
+        opposite = replace(step, test=Not(step.span, step.test))
+        if not any(places_of(replace(rule, steps=(*rule.steps[:place], one))) for one in (step, opposite)):
+            raise RuleError(own)
 
 
 def _opened(statement: MatchStatement) -> MatchStatement:

@@ -170,3 +170,39 @@ def test_a_wrong_pattern_is_told_at_its_place(
 def test_long_patterns_cost_no_time_to_read(graph: Graph, book: RuleBook) -> None:
     with pytest.raises(GerulesError):
         find(graph, "a, " * 20_000, rules=book)
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("1/0", "`1/0` has no value: division by zero"),
+        ("3", "`3` has no value: 3 is neither true nor false"),
+        ("x.shape[7] == 1", "`x.shape[7]` has no value: index 7 is outside a list of 4"),
+        (["x.rank == 4", "1 / (x.rank - 4) > 0", "x.rank == 9"], "division by zero"),
+    ],
+)
+def test_a_condition_without_value_at_every_place_is_a_fault(
+    graph: Graph, book: RuleBook, where: str | list[str], told: str
+) -> None:
+    with pytest.raises(GerulesError, match="E40110") as caught:
+        find(graph, "Relu(x)", where=where, rules=book)
+    assert [told in item.message for item in caught.value.diagnostics] == [True]
+
+
+@pytest.mark.parametrize(("where", "n_found"), [("1 / (x.rank - 4) > 0", 0), ("1 / (4 - x.rank) >= 0", 2)])
+def test_a_condition_with_a_value_at_some_place_is_none(book: RuleBook, where: str, n_found: int) -> None:
+    """At one place there is none, which is a warning; at the others it holds or it does not."""
+    text = (
+        "graph g:\n    opset 17\n    input a: f32[1, 2, 3, 4]\n    input b: f32[2, 3]\n    input c: f32[3]\n"
+    )
+    lines = "".join(f"    {name.upper()} = Relu({name})\n" for name in "abc")
+    found = find(
+        gerules.parse_graph(f"{text}{lines}    return A, B, C\n"), "Relu(x)", where=where, rules=book
+    )
+    assert len(found.occurrences) == n_found
+    assert [item.code.code for item in found.warnings] == ["E40110"]
+
+
+def test_a_condition_that_is_never_asked_is_no_fault(graph: Graph, book: RuleBook) -> None:
+    found = find(graph, "Sigmoid(x)", where="1/0", rules=book)
+    assert (found.occurrences, found.warnings) == ((), ())
