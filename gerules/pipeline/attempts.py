@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final, Literal
@@ -69,11 +70,21 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenThere:
+    """What was seen at some attempts of a group: how many, and the node of the first."""
+
+    seen: str
+    count: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptGroup:
-    """Attempts of one rule that failed for one reason: how many, and the nearest of them."""
+    """Attempts of one rule that failed for one reason: how many, the nearest of them, all that was seen."""
 
     count: int
     examples: tuple[Attempt, ...]
+    sights: tuple[SeenThere, ...]
 
     @property
     def best(self) -> Attempt:
@@ -82,7 +93,9 @@ class AttemptGroup:
 
     def as_json(self) -> dict[str, object]:
         """Return the group as plain values."""
-        return self.best.as_json() | {"count": self.count, "nodes": [item.node for item in self.examples]}
+        sights = [{"seen": item.seen, "count": item.count, "node": item.node} for item in self.sights]
+        nodes = [item.node for item in self.examples]
+        return self.best.as_json() | {"count": self.count, "nodes": nodes, "sights": sights}
 
 
 def group_attempts(attempts: Iterable[Attempt]) -> tuple[AttemptGroup, ...]:
@@ -91,7 +104,15 @@ def group_attempts(attempts: Iterable[Attempt]) -> tuple[AttemptGroup, ...]:
     for item in attempts:
         key = (item.rule, item.phase, item.outcome, item.at, item.reason)
         found.setdefault(key, []).append(item)
-    return tuple(AttemptGroup(len(items), tuple(items[:_MOST_EXAMPLES])) for items in found.values())
+    return tuple(
+        AttemptGroup(len(items), tuple(items[:_MOST_EXAMPLES]), _sights(items)) for items in found.values()
+    )
+
+
+def _sights(attempts: Sequence[Attempt]) -> tuple[SeenThere, ...]:
+    counts = Counter(item.seen for item in attempts if item.seen)
+    first = {item.seen: item.node for item in reversed(attempts)}
+    return tuple(SeenThere(seen, count, first[seen]) for seen, count in counts.items())
 
 
 Place = tuple[str, str, str, int]

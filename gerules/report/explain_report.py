@@ -12,6 +12,8 @@ from gerules.pipeline.story import Story
 from gerules.report.tables import Column, Grid
 
 MOST_ROWS: Final = 20
+MOST_SIGHTS: Final = 4
+"""Different things seen at the places of one reason that are shown."""
 
 
 def explanation_lines(found: Explanation) -> Iterator[str]:
@@ -50,10 +52,22 @@ def group_lines(number: int, group: AttemptGroup) -> Iterator[str]:
     yield f"     {told(best)}"
     if best.text:
         yield f"     rule    {best.text[:120]}  ({best.at})"
-    if best.seen:
-        yield f"     seen    {best.seen}"
+    for place, line in enumerate(_sight_lines(group)):
+        yield f"     {'' if place else 'seen':8}{line}"
     if best.wanted:
         yield f"     needed  {best.wanted}"
+
+
+def _sight_lines(group: AttemptGroup) -> Iterator[str]:
+    """Yield what was seen; where that was not the same everywhere, also at which node."""
+    if len(group.sights) == 1:
+        yield group.sights[0].seen
+        return
+    for item in group.sights[:MOST_SIGHTS]:
+        more = f" and {item.count - 1} more" if item.count > 1 else ""
+        yield f"{item.seen}  at {item.node}{more}"
+    if len(group.sights) > MOST_SIGHTS:
+        yield f"and {count_text(len(group.sights) - MOST_SIGHTS, 'other sight')}"
 
 
 def _where(group: AttemptGroup) -> str:

@@ -11,6 +11,8 @@ from gerules.pipeline import compile_graph, shipped_rules
 from gerules.pipeline.asking import options_of
 from gerules.pipeline.attempts import Recorder
 from gerules.pipeline.explain import Attempt, explain, why
+from gerules.pipeline.finding import find as find_pattern
+from gerules.report.explain_report import group_lines
 from tests.models.catalogue import find
 
 NORM = """\
@@ -231,6 +233,30 @@ def test_alike_failures_are_one_group() -> None:
     assert group.count == 5 and len(group.examples) == 3
     ranked = [item.nearness for item in found.attempts if item.outcome != "lost"]
     assert ranked == sorted(ranked, reverse=True)
+
+
+@pytest.mark.parametrize("n_shapes", [1, 2, 6])
+def test_what_is_seen_differently_in_one_group_is_told_apart(n_shapes: int) -> None:
+    n_places = 7
+    sizes = [min(place, n_shapes - 1) + 2 for place in range(n_places)]
+    inputs = "".join(f"    input a{place}: f32[{size}]\n" for place, size in enumerate(sizes))
+    nodes = "".join(f"    b{place} = Relu(a{place})\n" for place in range(n_places))
+    outputs = ", ".join(f"b{place}" for place in range(n_places))
+    graph = gerules.parse_graph(f"graph g:\n    opset 17\n{inputs}{nodes}    return {outputs}\n")
+    found = find_pattern(graph, "Relu(x)", where="x.shape[0] > 99", near=True)
+    (group,) = found.near
+    assert group.count == n_places
+    assert [(item.seen, item.count) for item in group.sights] == [
+        (f"x: f32[{size}]", sizes.count(size)) for size in dict.fromkeys(sizes)
+    ]
+    lines = [line.strip() for line in group_lines(1, group)]
+    shown = [line.removeprefix("seen").strip() for line in lines if "x: f32" in line or "sights" in line]
+    if n_shapes == 1:
+        assert shown == ["x: f32[2]"]
+    elif n_shapes == 2:
+        assert shown == ["x: f32[2]  at b0", "x: f32[3]  at b1 and 5 more"]
+    else:
+        assert shown == [*(f"x: f32[{size}]  at b{size - 2}" for size in (2, 3, 4, 5)), "and 2 other sights"]
 
 
 def test_explaining_does_not_change_what_is_compiled() -> None:
