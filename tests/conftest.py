@@ -1,4 +1,4 @@
-"""What all tests share: profiles of hypothesis, no compile cache, and a heap that is walked once."""
+"""What all tests share: profiles of hypothesis, one thread, no compile cache, a heap that is walked once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from hypothesis import settings
 settings.register_profile("dev", max_examples=100, deadline=None)
 settings.register_profile("ci", max_examples=400, deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI", "").lower() in {"1", "true"} else "dev")
+
+# Each process of pytest-xdist has a core; a second thread would spin while it waits for the other's.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # What one test compiled must not answer another, and nobody's own cache is touched.
 os.environ["GERULES_CACHE"] = "0"

@@ -43,6 +43,7 @@ def ort_outputs(
     level = ort.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
     options.log_severity_level = _ERRORS_ONLY
+    options.intra_op_num_threads = 1
     source = model if isinstance(model, bytes) else str(model)
     session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
