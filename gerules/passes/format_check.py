@@ -66,7 +66,7 @@ def _transdata_faults(graph: Graph, node: Node) -> list[str]:
         found.append("it converts nothing")
     if one.shape != two.shape or one.dtype is not two.dtype:
         found.append("it changes more than the format")
-    if node.attrs.get("groups") != two.groups:
+    if node.attrs.get("groups", 1) != two.groups:
         found.append("its groups are not those of its result")
     if source in graph.consts:
         found.append("it converts a constant, which has its format by itself")

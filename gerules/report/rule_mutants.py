@@ -51,6 +51,8 @@ from gerules.report.rule_proofs import (
     is_default,
     is_name_unused,
     is_rounded_anyway,
+    is_swapped_anyhow,
+    is_tied_again,
     needs_elements,
 )
 
@@ -128,7 +130,9 @@ def _is_same(rule: Rule, node: Syntax, new: object, kind: str, setting: Setting)
             pairs = zip(node.dims or (), new.dims or (), strict=False)
             return any(one != two and is_name_unused(rule, one) for one, two in pairs)
         case "type widened", TypePattern(), _:
-            return is_asked_again(rule, node, setting)
+            return is_asked_again(rule, node, setting) or is_tied_again(rule, node, setting)
+        case "operand order", BuildCall(), _:
+            return is_swapped_anyhow(node, setting)
         case _:
             return False
 
@@ -237,7 +241,8 @@ def _build_edits(node: BuildCall, setting: Setting) -> Iterator[_Edit]:
         yield "cast dropped", node.args[0], f"drop the Cast in `{text}`"
     for at, (name, value) in enumerate(node.attrs):
         rest = (*node.attrs[:at], *node.attrs[at + 1 :])
-        kind = "default" if is_default(op, name.name, value, setting) else "attribute"
+        is_left = not node.rests and is_default(op, name.name, value, setting)  # `**a` may give another value
+        kind = "default" if is_left else "attribute"
         yield kind, replace(node, attrs=rest), f"drop `{name}` in `{text}`"
         for new in _other_values(value):
             attrs = (*node.attrs[:at], (name, new), *node.attrs[at + 1 :])

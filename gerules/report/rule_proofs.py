@@ -5,9 +5,8 @@ What is not proven here counts as an edit that tests should notice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields
-from typing import Final, cast
+from collections.abc import Hashable, Iterator
+from typing import Final
 
 from gerules.dsl.expressions import (
     Attribute,
@@ -28,6 +27,7 @@ from gerules.dsl.expressions import (
 )
 from gerules.dsl.functions import FUNCTIONS
 from gerules.dsl.syntax import (
+    AnyInputs,
     BuildCall,
     BuildRef,
     CallPattern,
@@ -40,6 +40,7 @@ from gerules.dsl.syntax import (
     NamedPattern,
     Pattern,
     PlainOp,
+    RestInputs,
     Rule,
     Target,
     TypePattern,
@@ -50,19 +51,25 @@ from gerules.dsl.syntax import (
 )
 from gerules.engine.constants import param_at
 from gerules.ops import OpSchema
+from gerules.report.define_proofs import have_one_type, may_swap
+from gerules.report.rule_edits import plain
 from gerules.report.rule_inputs import Setting
+from gerules.report.syntax_pieces import pieces_in
+from gerules.report.type_forest import TypeForest
 
 
 def is_default(op: PlainOp | MatchedOp, name: str, value: Expr, setting: Setting) -> bool:
     """Whether an attribute says what the operator does without it."""
     schema = setting.schema(op.name) if isinstance(op, PlainOp) else None
     spec = schema.attrs.get(name) if schema is not None else None
-    return spec is not None and isinstance(value, Literal) and spec.default == value.value
+    known = plain(value)
+    is_known = isinstance(value, Literal) or known is not None
+    return spec is not None and is_known and spec.default == known
 
 
 def is_name_unused(rule: Rule, dim: DimPattern) -> bool:
     """Whether a dimension has a name that nothing else in the rule says: any dimension fits, as for `_`."""
-    return isinstance(dim, DimName) and sum(_name_of(item) == dim.name for item in _inside(rule)) == 1
+    return isinstance(dim, DimName) and sum(_name_of(item) == dim.name for item in pieces_in(rule)) == 1
 
 
 def is_asked_again(rule: Rule, node: TypePattern, setting: Setting) -> bool:
@@ -85,9 +92,74 @@ def is_asked_again(rule: Rule, node: TypePattern, setting: Setting) -> bool:
     )
 
 
+def is_tied_again(rule: Rule, node: TypePattern, setting: Setting) -> bool:
+    """Whether the right side takes a value only with the element type `T` that the pattern gives it.
+
+    Some operator of it takes the value and another one that every match has, whose type is `T` by the
+    pattern, and by its schema or its `define` both have one type.
+    """
+    if node.dtype_name is None or node.dtypes is not None:
+        return False
+    names = _names_with(rule, node, with_optional=True)
+    others = {
+        pattern.name
+        for line in rule.match
+        if isinstance(line, MatchLine)
+        for pattern in _in_every_match(line.pattern, setting)
+        if pattern.type is not node and _variable(pattern) == node.dtype_name
+    }
+    return any(
+        _have_one_type(call, schema, one, two, setting)
+        for call, schema in _calls(rule, setting)
+        for one, arg in enumerate(call.args)
+        if isinstance(arg, BuildRef) and arg.name in names
+        for two, other in enumerate(call.args)
+        if isinstance(other, BuildRef) and other.name in others - names
+    )
+
+
+def _in_every_match(pattern: Pattern, setting: Setting) -> Iterator[ValuePattern]:
+    """Yield the values inside that no match goes without.
+
+    Not those of alternatives, of optional parts, or of named patterns.
+    """
+    match pattern:
+        case ValuePattern(is_optional=False):
+            yield pattern
+        case NamedPattern(pattern=inside):
+            yield from _in_every_match(inside, setting)
+        case CallPattern(op=PlainOp(name=op, is_optional=False), args=args) if setting.schema(op) is not None:
+            for arg in args:
+                if not isinstance(arg, RestInputs | AnyInputs):
+                    yield from _in_every_match(arg, setting)
+        case _:
+            pass
+
+
+def _variable(pattern: ValuePattern) -> str | None:
+    return None if pattern.type is None else pattern.type.dtype_name
+
+
+def _have_one_type(call: BuildCall, schema: OpSchema, one: int, two: int, setting: Setting) -> bool:
+    define = setting.book.defines.get(call.op.name) if isinstance(call.op, PlainOp) else None
+    if define is not None:
+        return have_one_type(define, one, two, setting)
+    first, second = param_at(schema, one), param_at(schema, two)
+    if first is None or second is None or schema.is_commutative:
+        return False
+    return bool(first.type_var) and first.type_var == second.type_var
+
+
+def is_swapped_anyhow(node: BuildCall, setting: Setting) -> bool:
+    """Whether the first two operands of what is built may stand in either order, by its `define`."""
+    define = setting.book.defines.get(node.op.name) if isinstance(node.op, PlainOp) else None
+    are_both = all(isinstance(arg, BuildRef | BuildCall) for arg in node.args[:2])
+    return define is not None and are_both and may_swap(define, setting)
+
+
 def _calls(rule: Rule, setting: Setting) -> Iterator[tuple[BuildCall, OpSchema]]:
     """Yield what the right side builds in any case, with its schema."""
-    for item in _inside(rule.rewrite):
+    for item in pieces_in(rule.rewrite):
         if isinstance(item, BuildCall) and isinstance(item.op, PlainOp) and not item.op.is_optional:
             schema = setting.schema(item.op.name)
             if schema is not None:
@@ -103,18 +175,6 @@ def _names_with(rule: Rule, node: TypePattern, *, with_optional: bool) -> set[st
         and pattern.type is node
         and (with_optional or not pattern.is_optional)
     }
-
-
-def _inside(item: object) -> Iterator[Syntax]:
-    """Yield every piece of syntax inside; the tests of a rule are left out."""
-    if isinstance(item, tuple):
-        for child in cast("tuple[object, ...]", item):
-            yield from _inside(child)
-    elif isinstance(item, Syntax):
-        yield item
-        for part in fields(item):
-            if part.name not in ("span", "tests"):
-                yield from _inside(getattr(item, part.name))
 
 
 def _name_of(item: Syntax) -> str | None:
@@ -134,7 +194,7 @@ def needs_elements(rule: Rule, node: TypePattern, setting: Setting) -> bool:
     That is a step, or an attribute of what is built.
     """
     names = _names_with(rule, node, with_optional=True)
-    for item in _inside(rule.match):
+    for item in pieces_in(rule.match):
         if isinstance(item, WithBinding):
             if any(_reads(item.value, name) for name in names):
                 return True
@@ -219,7 +279,7 @@ def is_rounded_anyway(rule: Rule, node: Syntax, setting: Setting) -> bool:
             return False
     name = line.names[0].name
     types = _types_of(rule, setting)
-    n_uses = sum(isinstance(item, Ref | BuildRef) and item.name == name for item in _inside(rule))
+    n_uses = sum(isinstance(item, Ref | BuildRef) and item.name == name for item in pieces_in(rule))
     n_tied = sum(
         _is_tied(call, schema, place, types, typed, setting)
         for call, schema in _calls(rule, setting)
@@ -238,7 +298,7 @@ def _places_of(call: BuildCall, schema: OpSchema, name: str) -> Iterator[int]:
 
 
 def _is_tied(
-    call: BuildCall, schema: OpSchema, place: int, types: dict[object, object], typed: str, setting: Setting
+    call: BuildCall, schema: OpSchema, place: int, types: TypeForest, typed: str, setting: Setting
 ) -> bool:
     """Whether an operand has, by the schema, the type of another that has the type of `typed`."""
     param = param_at(schema, place)
@@ -253,11 +313,11 @@ def _is_tied(
     )
 
 
-def _has_type(arg: Syntax, types: dict[object, object], typed: str, setting: Setting) -> bool:
+def _has_type(arg: Syntax, types: TypeForest, typed: str, setting: Setting) -> bool:
     """Whether an operand has the type of a matched value: it is one like it, or is made of one like it."""
     match arg:
         case BuildRef(name=name):
-            return name in types and _root(types, name) == _root(types, typed)
+            return types.is_one(name, typed)
         case BuildCall(op=PlainOp(name=op, is_optional=False), args=args):
             schema = setting.schema(op)
             result = schema.outputs[0].type_var if schema is not None and schema.outputs else ""
@@ -271,7 +331,7 @@ def _has_type(arg: Syntax, types: dict[object, object], typed: str, setting: Set
             return False
 
 
-def _are_values(expr: Binary, types: dict[object, object]) -> bool:
+def _are_values(expr: Binary, types: TypeForest) -> bool:
     return all(isinstance(side, Ref) and side.name in types for side in (expr.left, expr.right))
 
 
@@ -284,31 +344,31 @@ def _n_sizes(rule: Rule, name: str) -> int:
         and any(isinstance(arg, Ref) and arg.name == name for arg in item.args)
         for step in rule.steps
         if isinstance(step, Condition)
-        for item in _inside(step)
+        for item in pieces_in(step)
     )
 
 
-def _types_of(rule: Rule, setting: Setting) -> dict[object, object]:
-    """Return which values of a match have one element type by the schemas, as a forest of names.
+def _types_of(rule: Rule, setting: Setting) -> TypeForest:
+    """Return which values of a match have one element type by the schemas.
 
     Only what every match has: no alternatives, no optional values or operators, no groups.
     """
-    forest: dict[object, object] = {}
+    forest = TypeForest()
     for line in rule.match:
         if isinstance(line, MatchLine):
             found = _join_types(line.pattern, setting, forest)
             if len(line.targets) == 1 and isinstance(line.targets[0], Target):
-                _join(forest, [found, line.targets[0].name])
+                forest.join([found, line.targets[0].name])
     return forest
 
 
-def _join_types(pattern: Pattern, setting: Setting, forest: dict[object, object]) -> object:
+def _join_types(pattern: Pattern, setting: Setting, forest: TypeForest) -> Hashable | None:
     match pattern:
         case ValuePattern(name=name, is_optional=False):
-            forest.setdefault(name, name)
+            forest.add(name)
             return name
         case NamedPattern(pattern=inside, name=ident):
-            _join(forest, [_join_types(inside, setting, forest), ident.name])
+            forest.join([_join_types(inside, setting, forest), ident.name])
             return ident.name
         case CallPattern(op=op, args=args):
             items = [
@@ -320,37 +380,7 @@ def _join_types(pattern: Pattern, setting: Setting, forest: dict[object, object]
             schema = setting.schema(op.name) if isinstance(op, PlainOp) and not op.is_optional else None
             if schema is None:
                 return None
-            forest.setdefault(id(pattern), id(pattern))
-            _join_operands(forest, schema, items, id(pattern))
+            forest.join_operands(schema, items, id(pattern))
             return id(pattern)
         case _:
             return None
-
-
-def _join_operands(
-    forest: dict[object, object], schema: OpSchema, items: Sequence[object], result: object
-) -> None:
-    params = [param_at(schema, place) for place in range(len(items))]
-    is_tied_anyhow = not schema.is_commutative or len({p.type_var for p in params if p is not None}) == 1
-    output = schema.outputs[0].type_var if schema.outputs else ""
-    for var in {param.type_var for param in params if param is not None and param.type_var}:
-        if is_tied_anyhow:
-            tied = [
-                item
-                for item, param in zip(items, params, strict=True)
-                if param is not None and param.type_var == var
-            ]
-            _join(forest, [*tied, *([result] if output == var else [])])
-
-
-def _join(forest: dict[object, object], items: Sequence[object]) -> None:
-    known = [item for item in items if item is not None]
-    for item in known:
-        forest.setdefault(item, item)
-        forest[_root(forest, item)] = _root(forest, known[0])
-
-
-def _root(forest: dict[object, object], item: object) -> object:
-    while forest.get(item, item) != item:
-        item = forest[item]
-    return item

@@ -365,3 +365,17 @@ def test_the_choice_is_near_the_best_of_all(text: str, nz_cost: float) -> None:
     assert best <= found + 1e-6
     assert found <= plain + 1e-6
     assert found <= best * 1.25
+
+
+def test_a_conversion_that_does_not_say_its_groups_has_one() -> None:
+    graph, _ = chosen(X + CONV.format("x") + "    a = Relu(x1)\n    return a\n")
+    silent = {
+        key: replace(node, attrs={name: value for name, value in node.attrs.items() if name != "groups"})
+        for key, node in graph.nodes.items()
+    }
+    assert Counter(conversions(graph)) and check_formats(replace(graph, nodes=silent), DEVICE) == []
+    two = {
+        key: replace(node, attrs=node.attrs | {"groups": 2}) if node.op == "ge::TransData" else node
+        for key, node in graph.nodes.items()
+    }
+    assert check_formats(replace(graph, nodes=two), DEVICE)

@@ -160,6 +160,78 @@ def test_types_that_the_right_side_asks_for_again():
     assert proven("type widened", TYPED.format(pattern="{f16, bf16, f32, f64}", use="Sub(0, x)")) == []
 
 
+@pytest.mark.parametrize(
+    ("use", "dropped"),
+    [("Softmax(x, axis=-1)", ["drop `axis` in `Softmax(x, axis=-1)`"]), ("Softmax(x, axis=-2)", [])],
+)
+def test_an_attribute_that_is_the_default_need_not_be_given(use: str, dropped: list[str]):
+    assert proven("attribute", TYPED.format(pattern="f32", use=use)) == dropped
+
+
+def test_a_default_that_overrides_captured_attributes_must_be_given():
+    text = TYPED.format(pattern="f32", use="Softmax(x, **a, axis=-1)").replace(
+        "Neg(x: f32)", "Softmax(x, **a)"
+    )
+    assert proven("attribute", text) == []
+
+
+DEFINED = """
+    match:
+        y = {pattern}
+    rewrite:
+        y = my::Joined(a, b)
+    test:
+        a, b: f32[3]
+
+define my::Joined(a, {b}) -> y:
+    {body}
+"""
+
+
+def defined(body: str, pattern: str = "Pow(a: T, b: T)", b: str = "b") -> str:
+    return DEFINED.format(body=body, pattern=pattern, b=b)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_proven"),
+    [
+        ("y = Abs(Add(a, b))", True),
+        ("y = Abs(Add(b, a))", True),
+        ("y = Abs(Sub(a, b))", False),
+        ("y = Add(Abs(a), b)", False),
+        ("y = Add(Add(a, b), a)", False),
+        ("y = Flatten(Add(a, b), axis=a.rank)", False),
+    ],
+)
+def test_operands_that_one_commuting_operator_reads_may_be_swapped(body: str, is_proven: bool):
+    assert bool(proven("operand order", defined(body))) is is_proven
+
+
+@pytest.mark.parametrize(
+    ("body", "pattern", "b", "is_proven"),
+    [
+        ("y = Mul(Abs(a), b)", "Pow(a: T, b: T)", "b", True),
+        ("s = Sqrt(b)\n    y = Mul(a, Abs(s))", "Pow(a: T, b: T)", "b", True),
+        ("y = Mul?(Abs(a), b)", "Pow(a: T, b: T)", "b?", True),
+        ("y = Mul(a, Cast(b, to=f32))", "Pow(a: T, b: T)", "b", False),
+        ("y = Where(Cast(b, to=bool), a, a)", "Pow(a: T, b: T)", "b", False),
+        ("y = Pow(a, b)", "Pow(a: T, b: T)", "b", False),  # its schema has two type variables
+        ("y = Mul(a, b)", "Pow(a: T {f16, f32}, b: T {f16, f32})", "b", False),
+        ("y = Mul(a, b)", "Pow(a: T, b)", "b", False),
+        ("y = Mul(a, b)", "(Pow(a: T, b: T) | Pow(b: T, a: T))", "b", False),
+    ],
+)
+def test_a_type_that_a_definition_ties_to_another_operand(body: str, pattern: str, b: str, is_proven: bool):
+    found = proven("type widened", defined(body, pattern, b))
+    assert found == ["any element type in `T`"] * 2 * is_proven
+
+
+@pytest.mark.parametrize(("use", "is_proven"), [("PRelu(a, b)", True), ("Pow(a, b)", False)])
+def test_a_type_that_a_schema_ties_to_another_operand(use: str, is_proven: bool):
+    text = defined("y = Pow(a, b)").replace("my::Joined(a, b)\n", f"{use}\n")
+    assert bool(proven("type widened", text)) is is_proven
+
+
 # ---------------------------------------------------------------- the shipped rules bear the proofs out
 @functools.cache
 def shipped() -> RuleBook:
@@ -221,3 +293,16 @@ def test_other_floats_are_rounded_alike(dtype: DType):
                         assert left.dtype == right.dtype and left.tobytes() == right.tobytes(), mutant
                     n_tried += 1
     assert n_tried > 5
+
+
+def test_no_test_of_a_rule_notices_an_edit_that_is_proven_equal():
+    n_tried = 0
+    for rule in shipped().rules:
+        setting = bench().place(rule, rule.tests[0]).setting if rule.tests else None
+        found = [item for item in mutants(rule, setting) if item.is_equivalent] if setting is not None else []
+        cases = [Case.of(bench(), rule, test, 2) for test in rule.tests] if found else []
+        for case in cases:
+            if case is not None and not case.notices(bench(), rule):
+                assert [item for item in found if case.notices(bench(), item.rule)] == []
+                n_tried += len(found)
+    assert n_tried > 500
