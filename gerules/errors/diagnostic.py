@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from gerules.errors.counts import agree
 from gerules.errors.printable import printable, printable_columns, printable_line
@@ -13,8 +13,11 @@ from gerules.errors.table import ErrorCode
 
 Severity = Literal["error", "warning"]
 
-_EXCERPT_COLUMNS = 110
+_EXCERPT_COLUMNS: Final = 110
 """Longest source line shown whole; a longer one is cut around the caret."""
+
+_LONGEST_CUT_WORD: Final = 40
+"""Characters that are given up at each end of such a line so that it is cut between two words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +216,10 @@ def _render_one(item: Diagnostic) -> str:
 
 def _excerpt(span: Span, gutter: int) -> list[str]:
     number, column = span.source.line_column(span.start)
-    raw = span.source.line(number)
-    shown, start = raw, column - 1
-    if len(raw) > _EXCERPT_COLUMNS:
-        cut = max(0, start - _EXCERPT_COLUMNS // 2)
-        shown, start = raw[cut : cut + _EXCERPT_COLUMNS], start - cut
+    shown, start, n_behind = _part(span.source.line(number), column - 1, column - 1 + span.end - span.start)
     # A tab stays a tab in the caret line, so that the caret stands under its character.
     lead = "".join("\t" if char == "\t" else " " for char in shown[:start])
-    width = max(1, min(span.end - span.start, len(shown) - start))
+    width = max(1, min(span.end - span.start, len(shown) - n_behind - start))
     pad = " " * gutter
     return [
         f"{pad}--> {printable_line(str(span))}",
@@ -228,6 +227,25 @@ def _excerpt(span: Span, gutter: int) -> list[str]:
         f"{span.source.told_line(number)} | {printable_columns(shown)}",
         f"{pad} | {lead}{'^' * width}",
     ]
+
+
+def _part(line: str, start: int, end: int) -> tuple[str, int, int]:
+    """Return what is shown of a line, where `start` is in that, and how many characters stand for the rest.
+
+    A line that is too long begins and ends between two words where it has blanks, but not before `end`.
+    """
+    if len(line) <= _EXCERPT_COLUMNS:
+        return line, start, 0
+    first = max(0, min(start - _EXCERPT_COLUMNS // 2, len(line) - _EXCERPT_COLUMNS))
+    last = min(len(line), first + _EXCERPT_COLUMNS)
+    if first:
+        gap = line.find(" ", first, start)
+        first = gap + 1 if 0 <= gap <= first + _LONGEST_CUT_WORD else first
+    if last < len(line):
+        gap = line.rfind(" ", min(end, last), last)
+        last = gap if gap >= last - _LONGEST_CUT_WORD else last
+    before, behind = "... " if first else "", " ..." if last < len(line) else ""
+    return f"{before}{line[first:last]}{behind}", start - first + len(before), len(behind)
 
 
 class _Missing(dict[str, object]):
