@@ -8,13 +8,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
 import gerules
 from gerules.backend.om import OmModel, read_om
 from gerules.backend.om.write import om_chunks
 from gerules.ir import Graph
 from gerules.pipeline import CompiledModel
+from tests.models.oracle import ort_outputs
 
 CONVNET = """
 graph convnet:
@@ -74,9 +74,4 @@ def ort(graph: Graph | str, feeds: dict[str, np.ndarray[Any, Any]]) -> dict[str,
     with TemporaryDirectory() as folder:
         path = Path(folder) / "m.onnx"
         gerules.save(graph, path)
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        names = [port.name for port in session.get_outputs()]
-        return dict(zip(names, session.run(None, feeds), strict=True))
+        return ort_outputs(path, feeds)
