@@ -53,6 +53,7 @@ from gerules.report.rule_proofs import (
     is_rounded_anyway,
     is_swapped_anyhow,
     is_tied_again,
+    may_capture,
     needs_elements,
 )
 
@@ -112,7 +113,7 @@ def _all(rule: Rule, setting: Setting) -> Iterator[Mutant]:
         ):
             for kind, new, edit in _edits(node, setting):
                 mutant = cast("Rule", put(new))
-                is_same = kind == "default" or _is_same(rule, node, new, kind, setting)
+                is_same = _is_same(rule, node, new, kind, setting)
                 kind = "attribute" if kind == "default" else kind
                 widened = _widened(rule, node, new) if kind == "type widened" else None
                 yield Mutant(mutant, kind, node.span, edit, is_same, widened)
@@ -122,6 +123,11 @@ def _all(rule: Rule, setting: Setting) -> Iterator[Mutant]:
 def _is_same(rule: Rule, node: Syntax, new: object, kind: str, setting: Setting) -> bool:
     """Whether it is proven that an edit says the same as the rule."""
     match kind, node, new:
+        case "default", BuildFunction(call=old), BuildFunction(call=call):
+            return _is_same(rule, old, call, kind, setting)
+        case "default", BuildCall(), BuildCall():
+            (name,) = {name.name for name, _ in node.attrs} - {name.name for name, _ in new.attrs}
+            return not any(may_capture(rule, rest.name, name) for rest in node.rests)
         case "const dropped", TypePattern(), _:
             return needs_elements(rule, node, setting)
         case "cast dropped", CallExpr(), _:
@@ -241,8 +247,7 @@ def _build_edits(node: BuildCall, setting: Setting) -> Iterator[_Edit]:
         yield "cast dropped", node.args[0], f"drop the Cast in `{text}`"
     for at, (name, value) in enumerate(node.attrs):
         rest = (*node.attrs[:at], *node.attrs[at + 1 :])
-        is_left = not node.rests and is_default(op, name.name, value, setting)  # `**a` may give another value
-        kind = "default" if is_left else "attribute"
+        kind = "default" if is_default(op, name.name, value, setting) else "attribute"
         yield kind, replace(node, attrs=rest), f"drop `{name}` in `{text}`"
         for new in _other_values(value):
             attrs = (*node.attrs[:at], (name, new), *node.attrs[at + 1 :])

@@ -67,6 +67,16 @@ def is_default(op: PlainOp | MatchedOp, name: str, value: Expr, setting: Setting
     return spec is not None and is_known and spec.default == known
 
 
+def may_capture(rule: Rule, rest: str, name: str) -> bool:
+    """Whether `**rest` of a pattern may hold an attribute: not where the pattern itself names it."""
+    calls = [
+        item
+        for item in pieces_in(rule.match)
+        if isinstance(item, CallPattern) and item.rest is not None and item.rest.name == rest
+    ]
+    return not calls or any(name not in {attr.name.name for attr in call.attrs} for call in calls)
+
+
 def is_name_unused(rule: Rule, dim: DimPattern) -> bool:
     """Whether a dimension has a name that nothing else in the rule says: any dimension fits, as for `_`."""
     return isinstance(dim, DimName) and sum(_name_of(item) == dim.name for item in pieces_in(rule)) == 1

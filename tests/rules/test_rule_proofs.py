@@ -168,11 +168,12 @@ def test_an_attribute_that_is_the_default_need_not_be_given(use: str, dropped: l
     assert proven("attribute", TYPED.format(pattern="f32", use=use)) == dropped
 
 
-def test_a_default_that_overrides_captured_attributes_must_be_given():
-    text = TYPED.format(pattern="f32", use="Softmax(x, **a, axis=-1)").replace(
-        "Neg(x: f32)", "Softmax(x, **a)"
-    )
-    assert proven("attribute", text) == []
+@pytest.mark.parametrize(
+    ("pattern", "is_proven"), [("Softmax(x, **a)", False), ("Softmax(x, axis=-1, **a)", True)]
+)
+def test_a_default_that_overrides_captured_attributes_must_be_given(pattern: str, is_proven: bool):
+    text = TYPED.replace("Neg(x: {pattern})", pattern).format(use="Softmax(x, **a, axis=-1)")
+    assert bool(proven("attribute", text)) is is_proven
 
 
 DEFINED = """
