@@ -51,7 +51,7 @@ from gerules.passes.format_costs import TRANSDATA
 from gerules.report.rule_inputs import Array, Setting, TestGraph, Unbuildable
 
 N_COPIES: Final = 2
-"""Members of a group, and values of a list, unless the rule wants more."""
+"""Members of a group, and values of a list, unless the rule wants more; groups have one more, too."""
 
 
 class Choices:
@@ -241,7 +241,10 @@ class _Builder:
 
     def group(self, many: ManyLines, frame: Frame) -> None:
         shared = {name.name for name in many.same}
-        for _ in range(max(many.least, N_COPIES)):
+        n_members = max(many.least, N_COPIES)
+        if many.most is None or many.most > n_members:
+            n_members += self.choices.pick(2)
+        for _ in range(n_members):
             inner = Frame(many.lines, {name: frame.names[name] for name in shared & frame.names.keys()})
             for line in many.lines:
                 self.line(line, inner)
