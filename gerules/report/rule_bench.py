@@ -14,6 +14,7 @@ from gerules.dsl.expressions import CallExpr, Compare, Literal, ParamRef, Ref
 from gerules.dsl.external import called_twice
 from gerules.dsl.selection import Environment, Selection, TextDevice, select_rules
 from gerules.dsl.syntax import Condition, Rule, RuleTest
+from gerules.dsl.tree import RuleError
 from gerules.engine.candidate import CostOf, Infer
 from gerules.engine.define import define_extra, expand_define, make_infer
 from gerules.engine.define_schema import register_defines
@@ -21,7 +22,7 @@ from gerules.engine.evaluation import RuleContext
 from gerules.engine.programs import Programs
 from gerules.engine.ranking import plan_rules
 from gerules.engine.rewrite import Rewriter
-from gerules.errors import GerulesError
+from gerules.errors import GerulesError, table
 from gerules.ir import Const, Graph, Node, TensorType, ValueType
 from gerules.ops import Schemas
 from gerules.passes.devices import find_device
@@ -40,6 +41,11 @@ USUAL_OPSETS: Final = (20, 22, 19, 17, 16, 13, 12, 9)
 
 USUAL_DEVICE: Final = "host"
 """The device of a test that names none."""
+
+_UNCOMPILED: Final = (
+    table.PATTERN_TOO_LARGE, table.TOO_MANY_LEAVES, table.NO_ROOT_OPERATOR, table.ROOTS_NOT_CONNECTED,
+)  # fmt: skip
+"""Faults of a rule that no graph matters for."""
 
 FUEL: Final = 200
 """Rewrites of one test graph; more than that is a rule that does not stop."""
@@ -169,16 +175,25 @@ class Trial:
         self.place = place
         self._schemas = bench.schemas
         self._rewriter: Rewriter | None = None
+        self._fault: RuleError | None = None
+        """Why the rule cannot be compiled, whatever the graph."""
         self._guards = [guard.reason or f"`{guard.test.span.text}` does not hold" for guard in rule.guards]
         self.interpreter = Interpreter(place.body_of)
 
     def apply(self, graph: Graph) -> Outcome:
         """Apply the rule alone. Raises RuleError when it does not stop, or cannot be compiled."""
+        if self._fault is not None:
+            raise self._fault
         if self._rewriter is None:
             plans = plan_rules([_numbered(self.rule, self._guards)], self.place.context)
             infer, cost = self.place.setting.infer, self.place.cost
             self._rewriter = Rewriter(Programs(plans, self._schemas, infer, cost, "test"), fuel=FUEL)
-        after, trace = self._rewriter.rewrite(graph)
+        try:
+            after, trace = self._rewriter.rewrite(graph)
+        except RuleError as error:
+            if error.diagnostics[0].code in _UNCOMPILED:
+                self._fault = error
+            raise
         count = trace.count(self.rule.name.name)
         refused: set[int] = set()
         reasons: set[str] = set()

@@ -27,6 +27,9 @@ _TRIES: Final = 12
 MOST_ELEMENTS: Final = 1 << 16
 """Largest value of a graph that is made up."""
 
+_MOST_SHRINKING: Final = 1000
+"""Graphs tried while shrinking one test; a test of many alternatives stands for many of them."""
+
 _MOST_VARIANTS: Final = 48
 """Graphs of one test that are looked at while shrinking: those that a pasted test runs."""
 
@@ -65,6 +68,8 @@ class Search:
         self.rule = rule
         self.seed = seed
         self._trials: dict[int, Trial] = {}
+        self._n_tried = 0
+        """Graphs."""
 
     def run(self, n_graphs: int, count: SearchCount) -> Counterexample | None:
         """Return the first counterexample among `n_graphs` graphs that could be built, shrunk."""
@@ -78,6 +83,7 @@ class Search:
 
     def _try(self, trial: Trial, instance: Instance) -> tuple[str, bool]:
         """Say what is wrong with the rule on one graph, and whether it fired where that can be judged."""
+        self._n_tried += 1
         after, fault = None, ""
         try:
             after = trial.apply(instance.graph).after
@@ -130,7 +136,8 @@ class Search:
         named = replace(test, doc="the sides part")
         if not self.shows(named):
             return Counterexample(name, named, reason, is_shown=False)
-        small = shrink(named, lambda item: bool(self.shows(item)))
+        last = self._n_tried + _MOST_SHRINKING
+        small = shrink(named, lambda item: self._n_tried < last and bool(self.shows(item)))
         return Counterexample(name, small, self.shows(small) or reason, is_shown=True)
 
     def shows(self, test: RuleTest) -> str:

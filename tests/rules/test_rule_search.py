@@ -14,10 +14,14 @@ from gerules.dsl.load import load_rules
 from gerules.dsl.shipped import rules_folder
 from gerules.dsl.syntax import GivenValue, RuleTest
 from gerules.dsl.transform import read_file
+from gerules.engine.rewrite import Rewriter
+from gerules.engine.trace import Trace
 from gerules.errors import Source
+from gerules.ir import Graph
 from gerules.ops import Schemas
+from gerules.report.rule_bench import Bench
 from gerules.report.rule_edits import count_of
-from gerules.report.rule_search import Counterexample
+from gerules.report.rule_search import Counterexample, Search, SearchCount
 from gerules.report.rule_test_text import test_text as text_of_test
 from gerules.report.rule_tests import RuleTestReport
 from gerules.report.rule_tests import test_rules as run_rule_tests
@@ -213,6 +217,59 @@ def test_a_rule_that_does_not_stop_is_found():
     (found,) = run(text.split("    test:")[0]).counterexamples
     assert found.reason.startswith("E40030")
     assert found.is_shown
+
+
+def alternatives(name: str, depth: int) -> str:
+    """A pattern of 18 alternatives, each of which has 18 inside, `depth` deep."""
+    ops = (
+        "Abs", "Ceil", "Cos", "Elu", "Erf", "Exp", "Floor", "Identity", "Neg", "Relu", "Round", "Sigmoid",
+        "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Tanh",
+    )  # fmt: skip
+    inside = name if depth == 0 else alternatives(name, depth - 1)
+    return name if depth == 0 else f"({' | '.join(f'{op}({inside})' for op in ops)})"
+
+
+def rewrites_to_shrink(depth: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many graphs were rewritten to find and shrink what is wrong in a rule of nested alternatives."""
+    text = f"""
+rule r in s:
+    inexact
+    match:
+        y = Add({alternatives("x", depth)}, Mul({alternatives("z", depth)}, w))
+    rewrite:
+        y = Sub(x, w)
+    test:
+        x, z: f32[6, 5, 8, 7] in 0.1 .. 1.0
+        w: f32[6, 5, 8, 7]
+        close 100000.0
+"""
+    n_rewrites = 0
+    rewrite_it = Rewriter.rewrite
+
+    def counted(self: Rewriter, graph: Graph) -> tuple[Graph, Trace]:
+        nonlocal n_rewrites
+        n_rewrites += 1
+        return rewrite_it(self, graph)
+
+    book = load_rules([Source("test.ger", "gerules 1\n" + text)], schemas=Schemas())
+    (rule,) = book.rules
+    with monkeypatch.context() as patch:
+        patch.setattr(Rewriter, "rewrite", counted)
+        found = Search(Bench(book), rule).run(5, SearchCount())
+    assert found is not None and found.is_shown
+    return n_rewrites
+
+
+def test_shrinking_nested_alternatives_ends(monkeypatch: pytest.MonkeyPatch):
+    whole = rewrites_to_shrink(2, monkeypatch)
+    monkeypatch.setattr("gerules.report.rule_search._MOST_SHRINKING", 20)
+    assert whole > 200
+    # One more test of at most 48 graphs is begun before the last, and one run says what is shown at the end.
+    assert rewrites_to_shrink(2, monkeypatch) <= 5 + 48 + 20 + 48 + 48
+
+
+def test_what_is_too_large_to_compile_is_compiled_once(monkeypatch: pytest.MonkeyPatch):
+    assert rewrites_to_shrink(3, monkeypatch) == 1
 
 
 def test_the_attribute_that_matters_stays():
