@@ -289,7 +289,7 @@ def as_int(value: Value, what: str = "this") -> int:
 
 def as_number(value: Value, what: str = "this") -> int | float:
     """A number; one-element arrays count. Raises Reject for a symbolic dimension."""
-    if isinstance(value, float):
+    if type(value) is int or isinstance(value, float):
         return value
     if is_array_like(value):
         array = wide_array(value)

@@ -25,7 +25,7 @@ from gerules.dsl.values import CostView, Reject, Value
 from gerules.engine.binding import UNBOUND, Kind, Match
 from gerules.engine.build import Builder
 from gerules.engine.candidate import Candidate, CostOf, Infer, Refused
-from gerules.engine.evaluation import MatchEvaluator, RuleContext, names_of_line, spoken
+from gerules.engine.evaluation import MatchEvaluator, RuleContext, names_of, spoken
 from gerules.engine.index import CONST
 from gerules.engine.keywords import is_equal, value_of_attr
 from gerules.engine.program import Program
@@ -120,9 +120,6 @@ class Applier:
         self._replaced = self._places(sides.replaced)
         self._read = self._places(sides.read)
         self._shared = self._places(program.plan.shared_names)
-        self._names = {
-            id(step): names_of_line(_expr_of(step)) for step in (*self.rule.steps, *self.rule.gates)
-        }
         self.faults: list[Diagnostic] = []
         """Faults of the rule found while running it, the first of each kind."""
 
@@ -262,7 +259,7 @@ class Applier:
     def _run_steps(self, m: Match, count: RuleCount) -> bool:
         scope = self.program.scope
         for place, step in enumerate(self.rule.steps):
-            seen = self._evaluator.seen(m, scope, self._names[id(step)])
+            seen = self._evaluator.seen(m, scope, _expr_of(step))
             if isinstance(step, Condition):
                 if not self._holds(step, seen, m, count, place):
                     return False
@@ -292,7 +289,7 @@ class Applier:
         depth = self.program.n_calls + 1 + place
         is_best = count.best is None or count.best.depth < depth
         if is_best or isinstance(m, WatchedMatch):
-            names = self._names[id(condition)]
+            names = names_of(condition.test)
             values = ", ".join(spoken({name: seen.names[name] for name in names if name in seen.names}))
             if isinstance(m, WatchedMatch):
                 m.refuse(Refusal("guard", place, condition.span, verdict.reason, values))
@@ -321,7 +318,7 @@ class Applier:
         after = candidate.cost(self._cost, candidate.nodes)
         views: dict[str, Value] = {"before": CostView(*before), "after": CostView(*after)}
         for gate in self.rule.gates:
-            seen = self._evaluator.seen(m, self.program.scope, self._names[id(gate)], views)
+            seen = self._evaluator.seen(m, self.program.scope, gate.test, views)
             verdict = dsl.judge(gate, seen)
             if verdict.fault is not None:
                 self._note([verdict.fault])
@@ -396,7 +393,7 @@ class Applier:
             slot = self.program.scope.slots.get(line.value_name.name)
             bound = m.slots[slot] if slot is not None else None
             items = cast("Sequence[object]", bound) if isinstance(bound, list | tuple) else [bound]
-            seen = self._evaluator.seen(m, self.program.scope, names_of_line(line.value))
+            seen = self._evaluator.seen(m, self.program.scope, line.value)
             try:
                 value = dsl.evaluate(line.value, seen)
             except Reject as reject:

@@ -23,6 +23,8 @@ UNBOUND: Final = Unbound.UNBOUND
 class Kind(enum.Enum):
     """What a name of a rule stands for."""
 
+    __hash__ = object.__hash__
+
     VALUE = "value"
     """A value id, or None when an optional input is absent."""
     VALUES = "values"

@@ -32,7 +32,7 @@ from gerules.dsl.values import ChainView, Reject, Value, ValueView, as_int, as_i
 from gerules.engine.binding import UNBOUND, Kind, Match, Scope
 from gerules.engine.candidate import Candidate, Infer, Refused
 from gerules.engine.constants import attr_of_value, dtype_for_input, own_dtype
-from gerules.engine.evaluation import MatchEvaluator, names_of_line
+from gerules.engine.evaluation import MatchEvaluator
 from gerules.engine.regions import body_of_region
 from gerules.ir import Attr, DType, Node, Origin
 from gerules.ops import OpSchema
@@ -450,7 +450,7 @@ class Builder:
         return Number(value, name)
 
     def _evaluate(self, expr: Expr) -> Value:
-        scope = self.evaluator.seen(self.match, self.scope, names_of_line(expr))
+        scope = self.evaluator.seen(self.match, self.scope, expr)
         try:
             return dsl.evaluate(expr, scope)
         except Reject as reject:

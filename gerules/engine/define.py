@@ -246,7 +246,7 @@ def _bind(
 
 
 def _fold(step: FoldLine, evaluator: MatchEvaluator, scope: Scope, match: Match) -> None:
-    found: dict[str, Value] = dsl.fold(step, evaluator.seen(match, scope, scope.slots))
+    found: dict[str, Value] = dsl.fold(step, evaluator.seen(match, scope, step.value))
     for name, value in found.items():
         match.slots[scope.slots[name]] = value
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -133,54 +133,63 @@ class MatchEvaluator:
         questions = Questions(site, context.tags)
         self.folds = FoldMemory()
         self.base = dsl.Scope(given.names, given.params, given.opsets, questions, given.functions)
+        self._viewers = self._make_viewers()
+        self._sights: dict[tuple[int, int], _Sight] = {}
+        """By the identities of an expression and a scope."""
 
     def value(self, expr: Expr, scope: Scope) -> Callable[[Match], Value]:
         """Return what computes an expression for a match."""
-        names = _names_in([expr])
-        return lambda m: dsl.evaluate(expr, self.seen(m, scope, names))
+        return lambda m: dsl.evaluate(expr, self.seen(m, scope, expr))
 
     def condition(self, condition: Condition, scope: Scope) -> Callable[[Match], bool]:
         """Return what says whether a condition holds for a match."""
-        names = _names_in([condition.test])
-        return lambda m: dsl.judge(condition, self.seen(m, scope, names)).holds
+        return lambda m: dsl.judge(condition, self.seen(m, scope, condition.test)).holds
 
-    def seen(
-        self, m: Match, scope: Scope, names: Iterable[str], more: Mapping[str, Value] | None = None
-    ) -> dsl.Scope:
+    def seen(self, m: Match, scope: Scope, expr: Expr, more: Mapping[str, Value] | None = None) -> dsl.Scope:
         """Return the scope of an expression: the bound names it mentions, and `more`."""
-        found = {
-            name: self.view(m.slots[scope.slots[name]], scope.kinds[name])
-            for name in names
-            if name in scope.slots
-        }
-        return self.base.with_names({**found, **(more or {})})
+        sight = self._sights.get((id(expr), id(scope)))
+        if sight is None:
+            names = names_of(expr)
+            places = [
+                (name, slot, self._viewers[scope.kinds[name]])
+                for name, slot in scope.slots.items()
+                if name in names
+            ]
+            sight = self._sights[id(expr), id(scope)] = _Sight(expr, scope, places)
+        base, slots = self.base, m.slots
+        found = dict(base.names)
+        for name, slot, viewer in sight.places:
+            found[name] = _viewed(slots[slot], viewer)
+        if more is not None:
+            found.update(more)
+        return dsl.Scope(found, base.params, base.opsets, base.graph, base.functions)
 
     def view(self, bound: object, kind: Kind) -> Value:
         """Return what is in a slot as expressions see it."""
-        if bound is UNBOUND or bound is None:
-            return None
-        if isinstance(bound, list):  # collected over a group
-            return tuple(self.view(item, kind) for item in cast("list[object]", bound))
-        match kind:
-            case Kind.VALUE:
-                return self.value_view(cast("int", bound))
-            case Kind.VALUES:
-                return tuple(self.value_view(value) for value in cast("tuple[int, ...]", bound))
-            case Kind.ATTRS:
-                return {name: value_of_attr(attr) for name, attr in cast("Mapping[str, Attr]", bound).items()}
-            case Kind.DIM:
-                return _dim(cast("Dim", bound))
-            case Kind.DIMS:
-                return tuple(_dim(dim) for dim in cast("tuple[Dim, ...]", bound))
-            case Kind.OP:
-                node = cast("Node", bound)
-                return OpView(node.op, node.id)
-            case Kind.CHAIN:
-                path = cast("Path", bound)
-                sides = tuple(self.value_view(value) for value in path.side_inputs)
-                return ChainView(tuple(OpView(node.op, node.id) for node in path.nodes), sides)
-            case Kind.ATTR | Kind.DTYPE | Kind.RESULT:
-                return cast("Value", bound)
+        return _viewed(bound, self._viewers[kind])
+
+    def _make_viewers(self) -> dict[Kind, _Viewer]:
+        viewers: dict[Kind, Callable[..., Value]] = {
+            Kind.VALUE: self.value_view,
+            Kind.VALUES: self._values_view,
+            Kind.ATTRS: _attrs_view,
+            Kind.DIM: _dim,
+            Kind.DIMS: _dims,
+            Kind.OP: _op_view,
+            Kind.CHAIN: self._chain_view,
+            Kind.ATTR: _as_bound,
+            Kind.DTYPE: _as_bound,
+            Kind.RESULT: _as_bound,
+        }
+        return viewers
+
+    def _values_view(self, values: tuple[int, ...]) -> Value:
+        return tuple([self.value_view(value) for value in values])
+
+    def _chain_view(self, path: Path) -> Value:
+        return ChainView(
+            tuple([_op_view(node) for node in path.nodes]), tuple(map(self.value_view, path.side_inputs))
+        )
 
     def value_view(self, value: int) -> ValueView:
         """Return a value of the graph as expressions see it."""
@@ -188,17 +197,50 @@ class MatchEvaluator:
         return ValueView(value, record.name or f"%{value}", record.type, self.site.consts.get(value))
 
 
-def names_of_line(expr: Expr) -> frozenset[str]:
+def names_of(expr: Expr) -> frozenset[str]:
     """Return the names that an expression mentions."""
-    return _names_in([expr])
+    return frozenset([part.name for part in walk(expr) if isinstance(part, Ref)])
 
 
-def _names_in(exprs: Iterable[Expr]) -> frozenset[str]:
-    return frozenset(part.name for expr in exprs for part in walk(expr) if isinstance(part, Ref))
+_Viewer = Callable[[Any], Value]
+"""Makes what expressions see of what a slot holds. Takes what its kind says."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """What an expression sees of a match: names, slots, and how each is shown. Keeps alive what it is of."""
+
+    expr: Expr
+    scope: Scope
+    places: Sequence[tuple[str, int, _Viewer]]
+
+
+def _viewed(bound: object, viewer: _Viewer) -> Value:
+    if bound is None or bound is UNBOUND:
+        return None
+    if isinstance(bound, list):  # collected over a group
+        return tuple([_viewed(item, viewer) for item in cast("list[object]", bound)])
+    return viewer(bound)
+
+
+def _attrs_view(attrs: Mapping[str, Attr]) -> Value:
+    return {name: value_of_attr(attr) for name, attr in attrs.items()}
+
+
+def _op_view(node: Node) -> OpView:
+    return OpView(node.op, node.id)
+
+
+def _as_bound(value: Value) -> Value:
+    return value
 
 
 def _dim(dim: Dim) -> Value:
     return dim if isinstance(dim, int) else SymbolicDim(dim)
+
+
+def _dims(dims: tuple[Dim, ...]) -> Value:
+    return tuple([_dim(dim) for dim in dims])
 
 
 def spoken(values: Mapping[str, Value]) -> Iterator[str]:

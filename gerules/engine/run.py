@@ -444,10 +444,13 @@ class _Run:
                         self._queue(rank, sibling)
 
     def _queue(self, rank: int, root: Node) -> None:
-        order = self.signs[rank] * self.editor.order_key(root.id)
+        place = root.id
+        if self.work.is_waiting(rank, place):
+            return
+        order = self.signs[rank] * self.editor.order_key(place)
         # A group takes what was there first: else it would grow by a few members again and again.
-        n_before = self.round.get(root.id, 0) if self.plans[rank].is_group else 0
-        self.work.push(rank, (n_before, order, root.id))
+        n_before = self.round.get(place, 0) if self.plans[rank].is_group else 0
+        self.work.push(rank, (n_before, order, place))
 
     def _top_of_chain(self, node: Node, ops: frozenset[str]) -> Node:
         editor = self.editor

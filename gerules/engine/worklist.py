@@ -61,6 +61,11 @@ class Worklist:
             if not queue.is_ready:
                 self._announce(rank, queue)
 
+    def is_waiting(self, rank: int, node: int) -> bool:
+        """Whether a node is a place of a rule already."""
+        queue = self._queues[rank]
+        return queue is not None and node in queue.places
+
     def next_rank(self) -> int | None:
         """Return the rank of the first rule with a place to try; None when all is done."""
         ready = self._ready
