@@ -143,7 +143,29 @@ graph sum:
 """
 
 
-def test_a_python_pass_is_kept_from_process_to_process(tmp_path: Path) -> None:
+ASKING = """
+from gerules.compat import ge
+from gerules.compat.ge.es.all import LeakyRelu, Relu
+
+
+@ge.register_fusion_pass(name="SlopePass", stage=ge.PassStage.AFTER_INFER_SHAPE)
+class SlopePass(ge.PatternFusionPass):
+    \"\"\"A slope that is asked for.\"\"\"
+
+    @ge.pattern
+    def leaky(self, inputs):
+        return LeakyRelu(inputs[0], negative_slope=0.5)
+
+    def meet_requirements(self, match_result):
+        return match_result.get_matched_nodes()[0].get_attr("negative_slope") in [2]
+
+    def replacement(self, inputs):
+        return Relu(inputs[0])
+"""
+
+
+@pytest.mark.parametrize("own", [PASS, ASKING])
+def test_a_python_pass_is_kept_from_process_to_process(tmp_path: Path, own: str) -> None:
     (tmp_path / "sum.graph").write_text(SUM)
     says = "import gerules; print(gerules.compile('sum.graph', rules='p.py', cache=True).cache.is_hit)"
 
@@ -154,9 +176,9 @@ def test_a_python_pass_is_kept_from_process_to_process(tmp_path: Path) -> None:
         )
         return done.stdout.strip() == "True"
 
-    (tmp_path / "p.py").write_text(PASS)
+    (tmp_path / "p.py").write_text(own)
     assert not is_hit("1") and is_hit("2")
-    (tmp_path / "p.py").write_text(PASS.replace("[2]", "[3]"))
+    (tmp_path / "p.py").write_text(own.replace("[2]", "[3]"))
     assert not is_hit("3")
 
 

@@ -9,6 +9,7 @@ from gerules.compat.ge.error import GeError
 from gerules.compat.ge.graph.graph import CONSTANTS, DATA, Graph, Node
 from gerules.compat.ge.graph.tensor import Tensor, TensorDesc
 from gerules.compat.ge.graph.types import DataType, Format, data_type_of
+from gerules.compat.ge.passes.matched_attrs import UNTOLD
 from gerules.dsl.values import ValueView
 from gerules.errors import table
 from gerules.ir import TensorType
@@ -18,10 +19,15 @@ UNKNOWN_RANK = -2
 
 @dataclass(frozen=True, slots=True)
 class MatchedNode:
-    """An operator of the pattern at a match. `views` are the matched values by pattern node and output."""
+    """An operator of the pattern at a match.
+
+    `views` are the matched values by pattern node and output, `told` the attributes in the model that the
+    pattern leaves open.
+    """
 
     node: Node
     views: Mapping[tuple[Node, int], ValueView]
+    told: Mapping[Node, Mapping[str, object]]
 
     @property
     def type(self) -> str:
@@ -36,15 +42,20 @@ class MatchedNode:
         return self.node.name if view is None else view.name
 
     def has_attr(self, name: str) -> bool:
-        """Whether `get_attr` has an answer: `value` of constants, what the pattern says of others."""
-        return self._const is not None if name == "value" else self.node.has_attr(name)
+        """Whether there is an attribute: `value` of constants, what model or pattern say of others."""
+        if name == "value":
+            return self._const is not None
+        return name in self._told or self.node.has_attr(name)
 
     def get_attr(self, name: str) -> object:
-        """Return `value` of a constant as it is in the model; of others what the pattern says.
+        """Return an attribute as it is in the model, also `value` of a constant.
+
+        One that the operator has nowhere else, such as a node's own name for something, is the pattern's.
 
         Raises:
-            GeError: E41002 when it has no such attribute, or is a constant that operators here have as an
-                attribute, so that its elements are not at hand.
+            GeError: E41002 when it has no such attribute, or when its value in the model is not at hand: that
+                of an attribute which is a constant input here, of pads that a mode chooses, of the elements
+                of a constant that operators here have as an attribute.
         """
         view = self._const
         if name == "value" and self.type in CONSTANTS and view is None and self.views:
@@ -52,7 +63,19 @@ class MatchedNode:
                 table.GE_BAD_NODE, type=self.name, reason="the elements of this constant are not known",
                 remedy="ask for the types of what is computed from it",
             )  # fmt: skip
+        if self._told.get(name) is UNTOLD:
+            raise GeError(
+                table.GE_BAD_NODE, place=self.name, type=self.type,
+                reason=f"what its attribute {name} is in the model is not known",
+                remedy="ask for the types of what it reads and makes",
+            )  # fmt: skip
+        if name in self._told:
+            return self._told[name]
         return self.node.get_attr(name) if name != "value" or view is None else Tensor(view.array)
+
+    @property
+    def _told(self) -> Mapping[str, object]:
+        return self.told.get(self.node, {})
 
     @property
     def _const(self) -> ValueView | None:
@@ -67,7 +90,7 @@ class MatchedNode:
             GeError: E41003 when nothing is there.
         """
         source, port = self.node.get_in_data_nodes_and_port_indexes(index)
-        return MatchedNode(source, self.views), port
+        return MatchedNode(source, self.views, self.told), port
 
     def get_inputs_size(self) -> int:
         """Return the number of inputs."""
@@ -93,11 +116,14 @@ class MatchResult:
 
     graph: Graph
     views: Mapping[tuple[Node, int], ValueView]
+    told: Mapping[Node, Mapping[str, object]]
 
     def get_matched_nodes(self) -> list[MatchedNode]:
         """Return the operators and constants of the pattern at this match, in the pattern's order."""
         return [
-            MatchedNode(node, self.views) for node in self.graph.get_direct_nodes() if node.type != "Data"
+            MatchedNode(node, self.views, self.told)
+            for node in self.graph.get_direct_nodes()
+            if node.type != "Data"
         ]
 
     def get_pattern_graph_name(self) -> str:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TypeVar, cast
 
 from gerules.compat.ge.error import GeError
 from gerules.compat.ge.graph.graph import CONSTANTS, DATA, Graph, Node
 from gerules.compat.ge.passes.match import MatchResult
+from gerules.compat.ge.passes.matched_attrs import open_attrs, tell_attrs
 from gerules.compat.ge.passes.pattern_pass import BuiltPattern, PatternFusionPass, patterns_of, replacement_of
-from gerules.compat.ge.passes.rule_sink import RuleSink, lower_into
+from gerules.compat.ge.passes.rule_sink import Argument, RuleSink, lower_into
 from gerules.dsl import predicate
 from gerules.dsl.functions import FUNCTIONS
 from gerules.dsl.fusion_patterns import register_fusion_pattern, unregister_fusion_pattern
@@ -132,10 +133,10 @@ def _write_rule(
         and isinstance(number := node.attrs.get("index"), int)
         and _is_read(pattern, node)
     }
-    match = RuleSink(p, found.config, True, "m")
+    match = RuleSink(p, found.config, True, "m", wants_attrs=has_requirements)
     old = [match.items[value] for value in lower_into(match, pattern, terms, rule)]
     if has_requirements:
-        _add_requirements(p, rule, found, pattern, match)
+        _add_requirements(p, rule, found, pattern, match, old)
     rewrite = RuleSink(p, found.config, False, "r")
     new = [rewrite.items[value] for value in lower_into(rewrite, replacement, terms, rule)]
     olds = [item for item in old if isinstance(item, Term)]
@@ -159,32 +160,59 @@ def _is_read(graph: Graph, node: Node) -> bool:
 
 
 def _add_requirements(
-    p: Pattern, rule: str, found: PatternFusionPass, pattern: Graph, sink: RuleSink
+    p: Pattern,
+    rule: str,
+    found: PatternFusionPass,
+    pattern: Graph,
+    sink: RuleSink,
+    results: Sequence[Argument],
 ) -> None:
-    """Let the pass judge a match: a predicate of all values that the pattern names."""
-    made = [item.made_by for item in sink.items if isinstance(item, Term) and item.made_by is not None]
-    read = {arg for op in made for arg in op.args if isinstance(arg, Term)}
+    """Let the pass judge a match: a predicate of all values and attributes that the pattern names."""
+    in_match = _matched_terms(results)
     named = {
         port: item.name for port, value in sink.ports.items()
-        if isinstance(item := sink.items[value], Term)
-        and (item in read if item.made_by is None else port[0].type not in CONSTANTS)
+        if isinstance(item := sink.items[value], Term) and item in in_match
+        and (item.made_by is None or port[0].type not in CONSTANTS)
     }  # fmt: skip
     names = sorted(set(named.values()))
+    captured = dict(sink.captured)
+    attr_names = [item.name for item in captured.values()]
+    is_open = not found.config.matches_const_values
 
-    def holds(**views: ValueView) -> bool:
-        matched = {port: views[name] for port, name in named.items()}
-        return bool(found.meet_requirements(MatchResult(pattern, matched)))
+    def holds(**given: object) -> bool:
+        matched = {port: cast(ValueView, given[name]) for port, name in named.items()}
+        told = {node: open_attrs(node.type) for node in pattern.get_direct_nodes()} if is_open else {}
+        for node, item in captured.items():
+            attrs = tell_attrs(node.type, item.op, cast("Mapping[str, object]", given[item.name]))
+            told[node] = told.get(node, {}) | attrs
+        return bool(found.meet_requirements(MatchResult(pattern, matched, told)))
 
+    kinds: dict[str, type] = dict.fromkeys(names, ValueView) | dict.fromkeys(attr_names, object)
     parameters = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=ValueView)
-        for name in names
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=kind)
+        for name, kind in kinds.items()
     ]
     holds.__signature__ = inspect.Signature(parameters, return_annotation=bool)  # type: ignore[attr-defined]
-    holds.__annotations__ = {**dict.fromkeys(names, ValueView), "return": bool}
+    holds.__annotations__ = {**kinds, "return": bool}
     holds.__dict__["__wrapped__"] = type(found).meet_requirements
     holds.__module__, holds.__qualname__ = type(found).__module__, f"{type(found).__qualname__}.{rule}.holds"
     predicate(name=_predicate_of(rule))(holds)
-    p.where(holds, *names, otherwise=f"meet_requirements of {type(found).__name__} says no")
+    p.where(holds, *kinds, otherwise=f"meet_requirements of {type(found).__name__} says no")
+
+
+def _matched_terms(results: Sequence[Argument]) -> set[Term]:
+    """Return what results depend on; the indices of a TopK that nobody reads are no part of a match."""
+    found: set[Term] = set()
+    pending = [item for item in results if isinstance(item, Term)]
+    while pending:
+        term = pending.pop()
+        if term in found:
+            continue
+        found.add(term)
+        if term.made_by is not None:
+            found.update(term.made_by.outputs)
+            pending += [arg for arg in term.made_by.args if isinstance(arg, Term)]
+    return found
 
 
 def _predicate_of(rule: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import EllipsisType
 from typing import Final, cast
 
 import numpy as np
@@ -13,6 +14,7 @@ from gerules.compat.ge.error import GeError
 from gerules.compat.ge.graph.graph import CONSTANTS, DATA, NET_OUTPUT, Graph, Node
 from gerules.compat.ge.graph.tensor import Tensor
 from gerules.compat.ge.lowering import Lowering, Value, count_read, find_operator
+from gerules.compat.ge.passes.matched_attrs import has_attrs
 from gerules.compat.ge.passes.pattern_pass import PatternMatcherConfig
 from gerules.dsl.pattern_builder import Attribute, Pattern, Term
 from gerules.errors import table
@@ -25,14 +27,29 @@ _ROUNDING: Final = 2.0**-8
 """How far a number may be from one of an operator, relative to it: as far as BF16 rounds."""
 
 
+@dataclass(frozen=True, slots=True)
+class CapturedAttrs:
+    """The attributes of an operator of the pattern: which of ONNX's has them, and their name in the rule."""
+
+    op: str
+    name: str
+
+
 @dataclass(slots=True)
 class RuleSink:
-    """Adds operators to one half of a rule."""
+    """Adds operators to one half of a rule.
+
+    `node` is the one that is lowered; `captured` is filled for those whose attributes the match leaves
+    open and somebody `wants_attrs` of.
+    """
 
     pattern: Pattern
     config: PatternMatcherConfig
     is_match: bool
     prefix: str
+    wants_attrs: bool = False
+    node: Node | None = None
+    captured: dict[Node, CapturedAttrs] = field(default_factory=dict[Node, CapturedAttrs])
     items: list[Argument] = field(default_factory=list[Argument])
     arrays: dict[Value, Array] = field(default_factory=dict[int, Array])
     ports: dict[tuple[Node, int], Value] = field(default_factory=dict[tuple[Node, int], int])
@@ -42,7 +59,7 @@ class RuleSink:
     ) -> tuple[Value, ...]:
         """Add an operator; a match ignores attributes unless it is strict."""
         given: dict[str, Attribute] = {}
-        rest = ... if self.is_match and not self.config.matches_attrs else None
+        rest = self._open_attrs(op) if self.is_match and not self.config.matches_attrs else None
         if rest is None:
             given = {key: cast("Attribute", _plain(value)) for key, value in attrs.items()}
         args = [None if value is None else self.items[value] for value in inputs]
@@ -51,6 +68,14 @@ class RuleSink:
         # Names that a rule's own cannot meet: `p.op` takes attributes by keyword.
         term = self.pattern.op(op, *args, name=self._fresh(), outputs=n_outputs, attrs=rest, **given)
         return tuple(self._keep(item) for item in self.pattern.outputs(term))
+
+    def _open_attrs(self, op: str) -> Term | EllipsisType:
+        """Return what leaves the attributes of an operator open: a name for them where they are wanted."""
+        node = self.node
+        if node is None or not self.wants_attrs or node in self.captured or not has_attrs(node.type, op):
+            return ...
+        found = self.captured[node] = CapturedAttrs(op, f"a{len(self.captured)}")
+        return self.pattern.attrs(found.name)
 
     def add_const(self, array: Array, *, is_fixed: bool = False) -> Value:
         """Add a constant: any, or one of the value, in a match; the value in a replacement."""
@@ -135,6 +160,7 @@ def lower_into(sink: RuleSink, graph: Graph, inputs: Mapping[int, Term], name: s
         lowering = Lowering(
             operator, f"{name}, {node.name}", values, node.attrs, sink, n_read.get(node, 0)
         )  # fmt: skip
+        sink.node = node
         made = operator.lower(lowering)
         for at, value in enumerate(made if isinstance(made, tuple) else (made,)):
             sink.ports[node, at] = value
