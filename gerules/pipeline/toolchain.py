@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from threading import get_ident
 from typing import Final
 
 import numpy as np
@@ -98,7 +99,8 @@ def own_rules(check_tests: bool = False) -> RuleBook:
 class Toolchain:
     """Everything a compile for one device and one set of switches needs, besides the graph.
 
-    `opsets` are those of the graph it was made for: which rules are on depends on them.
+    `opsets` are those of the graph it was made for: which rules are on depends on them. `phases` runs the
+    phases of the book with these rules; compiles of a thread that ask for the same share it and `schemas`.
     """
 
     book: RuleBook
@@ -106,12 +108,12 @@ class Toolchain:
     device: Device
     selection: Selection
     opsets: Mapping[str, int]
-    tags: Mapping[str, frozenset[str]]
+    phases: PhaseRunner
 
-    @cached_property
+    @property
     def context(self) -> RuleContext:
         """What rules refer to besides the graph."""
-        return RuleContext(self.selection.scope, self.book.patterns, self.tags)
+        return self.phases.context
 
     @cached_property
     def extra(self) -> Extra:
@@ -149,11 +151,6 @@ class Toolchain:
         )
 
     @cached_property
-    def phases(self) -> PhaseRunner:
-        """Runs the phases of the book with the rules that are on."""
-        return PhaseRunner(self.book, self.selection, self.schemas, self.context)
-
-    @cached_property
     def costs(self) -> CostModel:
         """What work costs on the device."""
         return CostModel(self.device, self.body_of)
@@ -179,7 +176,7 @@ def make_toolchain(
     fusion_switch: FusionSwitch | None = None,
     onnx_only: bool = False,
 ) -> Toolchain:
-    """Put together what a compile needs.
+    """Put together what a compile needs; rules that were made ready for the same options are not again.
 
     Args:
         precision: `fp32`, `fp16`, `mixed_float16`; without it the profile decides, or else the device
@@ -199,9 +196,45 @@ def make_toolchain(
         RuleError: E40120 for each unknown switch, profile or parameter.
         PipelineError: E10003 for each parameter of another kind than its own.
     """
+    common = (device, precision, profile, tuple(enable), tuple(disable), onnx_only)
+    marked = tuple(keep_dtype)
+    if params or marked or fusion_switch is not None:
+        return _make(book, opsets, *common, params or {}, marked, fusion_switch)
+    # What is remembered of types is of one compile; analysing rules is the work of one thread.
+    return replace(_make_plain(get_ident(), book, frozenset(opsets.items()), *common))
+
+
+@lru_cache(maxsize=8)
+def _make_plain(
+    _thread: int,
+    book: RuleBook,
+    opsets: frozenset[tuple[str, int]],
+    device: str,
+    precision: str | None,
+    profile: str | None,
+    enable: tuple[str, ...],
+    disable: tuple[str, ...],
+    onnx_only: bool,
+) -> Toolchain:
+    return _make(book, dict(opsets), device, precision, profile, enable, disable, onnx_only, {}, (), None)
+
+
+def _make(
+    book: RuleBook,
+    opsets: Mapping[str, int],
+    device: str,
+    precision: str | None,
+    profile: str | None,
+    enable: tuple[str, ...],
+    disable: tuple[str, ...],
+    onnx_only: bool,
+    params: Mapping[str, Value],
+    keep_dtype: tuple[str, ...],
+    fusion_switch: FusionSwitch | None,
+) -> Toolchain:
     schemas = Schemas()
     found = find_device(book, device, schemas=schemas)
-    given: dict[str, Value] = dict(params or {})
+    given: dict[str, Value] = dict(params)
     if onnx_only and _ONNX_ONLY in book.params:
         given[_ONNX_ONLY] = True
     if precision is not None:
@@ -216,8 +249,8 @@ def make_toolchain(
     environment = Environment(
         profile=profile,
         device=TextDevice(book, book.devices[device]),
-        enable=tuple(enable),
-        disable=tuple(disable),
+        enable=enable,
+        disable=disable,
         params=given,
         opset=opsets.get("") or schemas.latest_opset,
         verdicts=verdicts,
@@ -229,7 +262,9 @@ def make_toolchain(
     _check_params(book, given)
     register_defines(book.defines.values(), schemas, selection.scope)
     tags = {name: frozenset({"keep_f32", "keep_dtype"}) for name in keep_dtype}
-    return Toolchain(book, schemas, found, selection, dict(opsets), tags)
+    context = RuleContext(selection.scope, book.patterns, tags)
+    phases = PhaseRunner(book, selection, schemas, context)
+    return Toolchain(book, schemas, found, selection, dict(opsets), phases)
 
 
 _ONNX_ONLY: Final = "ONNX_ONLY"

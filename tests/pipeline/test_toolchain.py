@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from gerules.errors import GerulesError
@@ -43,3 +45,32 @@ def test_unknown_names_come_with_the_nearest(options: dict[str, object], code: s
     with pytest.raises(GerulesError, match=code) as caught:
         make_toolchain(BOOK, {"": 17}, **options)  # pyright: ignore[reportArgumentType]
     assert note in str(caught.value)
+
+
+def test_rules_are_made_ready_once_for_the_same_options() -> None:
+    one, two = (make_toolchain(BOOK, {"": 17}, device="host") for _ in range(2))
+    assert one.phases is two.phases and one.schemas is two.schemas
+    assert one.infer is not two.infer
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(make_toolchain, BOOK, {"": 17}, device="host").result().phases is not one.phases
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"device": "ascend310p"},
+        {"precision": "fp16"},
+        {"profile": "blocks"},
+        {"enable": ["bottleneck"]},
+        {"disable": ["conv_bn"]},
+        {"params": {"MAX_CHAIN": 3}},
+        {"keep_dtype": ["conv"]},
+        {"onnx_only": True},
+    ],
+)
+def test_every_option_counts(options: dict[str, object]) -> None:
+    plain = make_toolchain(BOOK, {"": 17}, device="ascend910b")
+    other = make_toolchain(BOOK, {"": 17}, **{"device": "ascend910b"} | options)  # pyright: ignore[reportArgumentType]
+    assert other.phases is not plain.phases
+    assert make_toolchain(BOOK, {"": 18}, device="ascend910b").phases is not plain.phases
+    assert make_toolchain(BOOK, {"": 17}, device="ascend910b").phases is plain.phases
