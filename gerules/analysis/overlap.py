@@ -9,7 +9,7 @@ lead to different results, whatever the phase makes of either.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
 from typing import Final
@@ -22,13 +22,12 @@ from gerules.analysis.variants import TooMany, variants
 from gerules.dsl.expressions import Ident
 from gerules.dsl.syntax import CaptureAttr, Rule
 from gerules.engine.evaluation import RuleContext
-from gerules.engine.index import Feature
 from gerules.engine.program import Plan
 from gerules.engine.ranking import plan_rules
 from gerules.engine.rewrite import rewrite
-from gerules.engine.witness import Applied, Sighting, When
 from gerules.errors import Diagnostic, GerulesError, table
 from gerules.ir import Graph, print_graph
+from gerules.pipeline.story import RewriteListener
 from gerules.report.rule_bench import FUEL, Bench, Place, seed_of
 from gerules.report.rule_graphs import instances
 from gerules.report.rule_inputs import Unbuildable
@@ -166,9 +165,13 @@ class Overlaps:
         return self._bench.place(replace(rule, opsets=(("==", where.opset),)), test)
 
     def _apply(self, graph: Graph, rule: Rule, place: Place) -> _Application | None:
-        witness = _Matched()
+        witness = RewriteListener()
         after = apply_once(graph, [rule], place, self._bench.schemas, witness)
-        return None if after is None else _Application(after, frozenset(witness.matched))
+        return (
+            None
+            if after is None
+            else _Application(after, frozenset(node.id for one in witness.applied for node in one.matched))
+        )
 
     def _normal(self, graph: Graph, phase: RunningPhase, where: Surroundings, place: Place) -> object:
         """Return what the whole phase makes of a graph, apart from names; its text where it does not end."""
@@ -225,25 +228,6 @@ class Overlaps:
 class _Application:
     after: Graph
     matched: frozenset[int]
-
-
-@dataclass(slots=True)
-class _Matched:
-    """Hears which nodes were matched."""
-
-    matched: set[int] = field(default_factory=set[int])
-
-    def wants(self, rule: str) -> bool:
-        return False
-
-    def see(self, sighting: Sighting) -> None:
-        pass
-
-    def lack(self, rule: str, graph: str, feature: Feature, when: When) -> None:
-        pass
-
-    def apply(self, applied: Applied) -> None:
-        self.matched |= {node.id for node in applied.matched}
 
 
 def _is_decided(first: Plan, second: Plan, extra: Mapping[str, int]) -> bool:

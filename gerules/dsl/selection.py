@@ -243,7 +243,7 @@ def _why_off(
             return verdict.reason
     if environment.opset is not None:
         for op, version in rule.opsets:
-            if not _holds(environment.opset, op, version):
+            if not holds(environment.opset, op, version):
                 return f"it needs opset {op} {version}; the graph has {environment.opset}"
     return None
 
@@ -279,7 +279,8 @@ def _is_in(ruleset: str, name: str) -> bool:
     return ruleset == name or ruleset.startswith(name + ".")
 
 
-def _holds(have: int, op: Comparison, want: int) -> bool:
+def holds(have: int, op: Comparison, want: int) -> bool:
+    """Return whether a version compares as an `opset` line says."""
     match op:
         case "==":
             return have == want

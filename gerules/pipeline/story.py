@@ -78,7 +78,7 @@ class Story:
 
 
 @dataclass(slots=True)
-class _Listener:
+class RewriteListener:
     """A witness of rewrites alone."""
 
     applied: list[Applied] = field(default_factory=list[Applied])
@@ -112,7 +112,7 @@ def why(model: Model, node: str, **target: Unpack[Target]) -> Story:
     book, options = shipped_rules(target.get("rules", ())), options_of(target)
     graph = graph_of(model, book)
     stages = [name for name in stage_names(book, options.pipeline) if name not in LAST_STAGES]
-    listener = _Listener()
+    listener = RewriteListener()
     done = compile_graph(graph, book, replace(options, stop_after=stages[-1]), witness=listener)
     graphs = [graph, *(stage.graph for stage in done.stages)]
     check_node(node, graphs)

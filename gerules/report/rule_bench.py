@@ -12,7 +12,7 @@ import numpy as np
 from gerules.dsl.book import RuleBook
 from gerules.dsl.expressions import CallExpr, Compare, Literal, ParamRef, Ref
 from gerules.dsl.external import called_twice
-from gerules.dsl.selection import Environment, Selection, TextDevice, select_rules
+from gerules.dsl.selection import Environment, Selection, TextDevice, holds, select_rules
 from gerules.dsl.syntax import Condition, Rule, RuleTest
 from gerules.dsl.tree import RuleError
 from gerules.engine.candidate import CostOf, Infer
@@ -126,7 +126,7 @@ class Bench:
 
     def _opset_for(self, rule: Rule) -> int:
         for opset in USUAL_OPSETS:
-            if all(_holds(opset, op, version) for op, version in rule.opsets):
+            if all(holds(opset, op, version) for op, version in rule.opsets):
                 return opset
         return self.schemas.latest_opset
 
@@ -298,22 +298,6 @@ def steers_search(guard: Condition) -> bool:
             return True
         case _:
             return False
-
-
-def _holds(opset: int, op: str, version: int) -> bool:
-    match op:
-        case "==":
-            return opset == version
-        case "!=":
-            return opset != version
-        case "<":
-            return opset < version
-        case "<=":
-            return opset <= version
-        case ">":
-            return opset > version
-        case _:
-            return opset >= version
 
 
 def seed_of(rule: Rule) -> int:

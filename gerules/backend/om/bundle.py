@@ -9,14 +9,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from gerules.backend.om.error import OmError
 from gerules.backend.om.header import HEADER_BYTES, Header, ModelKind, PartitionType, pack_header
 from gerules.backend.om.model import OmModel
-from gerules.backend.om.write import om_chunks
+from gerules.backend.om.write import om_chunks, write_chunks
 from gerules.errors import table
-from gerules.text.files import write_files
 
 _HEAD: Final = struct.Struct("<II")
 _ROW: Final = struct.Struct("<IIQQ")
@@ -35,18 +34,7 @@ def write_bundle(models: Sequence[OmModel], path: str | Path) -> int:
 
     Cost: every model is encoded twice, first for its size.
     """
-    path, size_bytes = Path(path), 0
-
-    def write(file: BinaryIO) -> None:
-        nonlocal size_bytes
-        for chunk in bundle_chunks(models):
-            size_bytes += file.write(chunk)
-
-    try:
-        write_files([(path, write)])
-    except OSError as fault:
-        raise OmError(table.CANNOT_WRITE, path=path, reason=fault.strerror or str(fault)) from None
-    return size_bytes
+    return write_chunks(bundle_chunks(models), Path(path))
 
 
 def bundle_chunks(models: Sequence[OmModel]) -> Iterator[bytes | memoryview]:

@@ -6,7 +6,7 @@ MODEL_INOUT_INFO, MODEL_DEF, WEIGHTS_DATA, TASK_INFO.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -47,11 +47,16 @@ def write_om(model: OmModel, path: str | Path) -> int:
 
     Cost: O(operators + edges) memory, O(file) time.
     """
-    path, size_bytes = Path(path), 0
+    return write_chunks(om_chunks(model), Path(path))
+
+
+def write_chunks(chunks: Iterable[bytes | memoryview], path: Path) -> int:
+    """Write a file, whole or not at all, and return its size in bytes. Raises OmError E10004."""
+    size_bytes = 0
 
     def write(file: BinaryIO) -> None:
         nonlocal size_bytes
-        for chunk in om_chunks(model):
+        for chunk in chunks:
             size_bytes += file.write(chunk)
 
     try:

@@ -92,23 +92,12 @@ class Models:
 
     def get(self, number: object) -> LoadedModel:
         """Return a model by its number. Raises 145003 when there is none."""
-        model = self._models.get(number) if isinstance(number, int) else None
-        if model is None:
-            raise fault(
-                codes.GE_MODEL_ID, table.ACL_HANDLE, value=number, kind="model",
-                maker="acl.mdl.load_from_file", reason="no model is loaded under this number",
-            )  # fmt: skip
-        return model
+        return _numbered(self._models, number, codes.GE_MODEL_ID, "model", "acl.mdl.load_from_file")
 
     def bundle(self, number: object) -> Bundle:
         """Return a bundle by its number. Raises 100011 when there is none."""
-        bundle = self._bundles.get(number) if isinstance(number, int) else None
-        if bundle is None:
-            raise fault(
-                codes.INVALID_MODEL_ID, table.ACL_HANDLE, value=number, kind="bundle",
-                maker="acl.mdl.bundle_load_from_file", reason="no bundle is loaded under this number",
-            )  # fmt: skip
-        return bundle
+        maker = "acl.mdl.bundle_load_from_file"
+        return _numbered(self._bundles, number, codes.INVALID_MODEL_ID, "bundle", maker)
 
     def unload(self, number: object) -> None:
         """Forget a model. Raises 145003."""
@@ -143,6 +132,17 @@ def query_size(path: str) -> tuple[int, int]:
     """Return the bytes of the arena and of the weights of a model in a file. Raises as `Models.load`."""
     om = _read(lambda: read_om(path))
     return om.memory_size_bytes, om.weights.size_bytes
+
+
+def _numbered(known: Mapping[int, T], number: object, code: int, kind: str, maker: str) -> T:
+    """Return what has a number. Raises `code` when nothing has."""
+    found = known.get(number) if isinstance(number, int) else None
+    if found is None:
+        raise fault(
+            code, table.ACL_HANDLE, value=number, kind=kind, maker=maker,
+            reason=f"no {kind} is loaded under this number",
+        )  # fmt: skip
+    return found
 
 
 def _read(read: Callable[[], T]) -> T:
