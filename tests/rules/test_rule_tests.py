@@ -107,6 +107,28 @@ rule r in s:
     assert many.n_instances == 3 * 2 * 6 * 2
 
 
+@pytest.mark.parametrize(("bounds", "sizes"), [("2..8", 2), ("3..", 2), ("2..2", 1)])
+def test_a_group_is_built_in_two_sizes_where_it_may_be(bounds: str, sizes: int):
+    text = f"""
+rule r in s:
+    match:
+        many {bounds}:
+            y = MatMul(x, W: const T[D, N])
+            same x, T, D
+    fold:
+        Wall = concat(W, axis=1)
+    rewrite:
+        h = MatMul(x, Wall)
+        *y = Split(h, split=N, axis=-1)
+    test:
+        x: f32[2, 3]
+        W: const f32[3, 4]
+        close 0.0001, 0.00001
+"""
+    report = run(text)
+    assert report.is_good and report.n_instances == report.n_compared == sizes
+
+
 def test_definitions_are_computed_by_what_they_say():
     text = """
 define ge::Twice(x) -> y:
