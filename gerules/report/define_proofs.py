@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from gerules.dsl.expressions import Ref
-from gerules.dsl.syntax import BuildCall, BuildLine, BuildRef, Define, PlainOp
+from gerules.dsl.syntax import BuildCall, BuildLine, BuildRef, BuildRest, Define, PlainOp
 from gerules.report.rule_inputs import Setting
 from gerules.report.syntax_pieces import pieces_in
 from gerules.report.type_forest import TypeForest
@@ -51,8 +51,8 @@ def _join_types(build: object, setting: Setting, forest: TypeForest) -> Hashable
         case BuildCall(op=PlainOp(name=op, is_optional=is_optional), args=args):
             items = [_join_types(arg, setting, forest) for arg in args]
             schema = setting.schema(op)
-            if schema is None:
-                return None
+            if schema is None or any(isinstance(arg, BuildRest) for arg in args):
+                return None  # after a list nobody knows the places
             # Without its second operand an optional operator gives the first: that must not change its type.
             ends = schema.inputs[0].type_var, schema.outputs[0].type_var
             if is_optional and (len(args) != 2 or ends[0] != ends[1]):

@@ -216,6 +216,7 @@ def test_operands_that_one_commuting_operator_reads_may_be_swapped(body: str, is
         ("y = Mul?(Abs(a), b)", "Pow(a: T, b: T)", "b?", True),
         ("y = Mul(a, Cast(b, to=f32))", "Pow(a: T, b: T)", "b", False),
         ("y = Where(Cast(b, to=bool), a, a)", "Pow(a: T, b: T)", "b", False),
+        ("y = Where(*m, a, b)", "Pow(a: T, b: T)", "b, *m", False),
         ("y = Pow(a, b)", "Pow(a: T, b: T)", "b", False),  # its schema has two type variables
         ("y = Mul(a, b)", "Pow(a: T {f16, f32}, b: T {f16, f32})", "b", False),
         ("y = Mul(a, b)", "Pow(a: T, b)", "b", False),
