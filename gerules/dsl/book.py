@@ -33,6 +33,9 @@ from gerules.ops.schema import OpSchema
 
 _T = TypeVar("_T")
 
+_MOST_TOLD: Final = 5
+"""Names that two files share and that are told one by one; with more, one file is a copy of the other."""
+
 _MAX_COMPARED: Final = 2000
 _SHORTEST_BEGINNING = 4
 """Names that a suggestion is looked for in."""
@@ -126,11 +129,15 @@ class RuleBook:
 
 
 def merge_files(files: Sequence[RuleFile], faults: Faults) -> RuleBook:
-    """Merge files into a book; what is declared twice is recorded as E40103, and the first one stays."""
+    """Merge files into a book. Of what is declared twice the first one stays.
+
+    Such names are recorded as E40103; where two files share many, as one E40108.
+    """
     merger = _Merger(faults)
     for file in files:
         for item in file.items:
             merger.add(item)
+    merger.report_twice()
     return RuleBook(
         tuple(files),
         tuple(merger.rules),
@@ -180,6 +187,8 @@ class _Merger:
         self.profiles: dict[str, Profile] = {}
         self.devices: dict[str, Device] = {}
         self._seen: dict[tuple[str, str], Span] = {}
+        self._twice: dict[tuple[str, str], list[tuple[str, Ident, Span]]] = {}
+        """Kind, name and first place of what is declared twice, by the files of both."""
 
     def add(self, item: Item) -> None:
         match item:
@@ -223,14 +232,21 @@ class _Merger:
         first = self._seen.setdefault((kind, name.name), name.span)
         if first is name.span:
             return True
-        self.faults.add(
-            table.DECLARED_TWICE,
-            span=name.span,
-            kind=kind,
-            name=name.name,
-            notes=[f"the first is at {first}"],
-        )
+        files = name.span.source.name, first.source.name
+        self._twice.setdefault(files, []).append((kind, name, first))
         return False
+
+    def report_twice(self) -> None:
+        """Record what is declared twice: each name, or that a file is a copy of another."""
+        for (_, other), found in self._twice.items():
+            if len(found) > _MOST_TOLD and other != found[0][1].span.source.name:
+                names = ", ".join(name.name for _, name, _ in found[:_MOST_TOLD])
+                span = found[0][1].span
+                self.faults.add(table.COPIED_FILE, span=span, n_names=len(found), other=other, names=names)
+                continue
+            for kind, name, first in found:
+                notes = [f"the first is at {first}"]
+                self.faults.add(table.DECLARED_TWICE, span=name.span, kind=kind, name=name.name, notes=notes)
 
 
 def _resolve(ops: OpSet, known: Mapping[str, frozenset[str]]) -> frozenset[str]:

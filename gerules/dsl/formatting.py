@@ -92,7 +92,20 @@ def _write(line: Line, indent: int) -> list[Row]:
     written = _break_up(_pieces(line.tokens), indent)
     if len(written) == 1:
         written = [_in_cells(line.tokens, written[0])]
-    return [*written[:-1], replace(written[-1], comment=line.comment)]
+    if line.comment:
+        place = _place_of_comment(line, written)
+        written[place] = replace(written[place], comment=line.comment)
+    return written
+
+
+def _place_of_comment(line: Line, rows: Sequence[Row]) -> int:
+    """The row that takes a comment: the last one, or what stood beside it and is inside a bracket now."""
+    place = len(rows) - 1
+    beside = next((token for token in reversed(line.tokens) if token.is_first), line.tokens[0])
+    if beside.text not in CLOSE:
+        while place and set(rows[place].cells[0]) <= CLOSE and not rows[place - 1].comment:
+            place -= 1
+    return place
 
 
 def _in_cells(tokens: Sequence[Token], row: Row) -> Row:

@@ -50,8 +50,8 @@ def load_rules(
     Raises:
         TextError: when faults are only of reading and syntax.
         RuleError: otherwise; carries every fault of every file. E40104 include outside, E40105 include not
-            found, E40106 circle, E40103 names declared twice, E40124 and E40125 `extern` lines without a
-            function that fits, and what `check_rules` finds.
+            found, E40106 circle, E40103 and E40108 names declared twice, E40124 and E40125 `extern` lines
+            without a function that fits, and what `check_rules` finds.
     """
     with paused_collector():
         return _load(paths, schemas, base, functions, later_tests)

@@ -1401,6 +1401,13 @@ DECLARED_TWICE: Final = ErrorCode(
     "All rule files of a compile share one space of names.",
     "rename one of the two",
 )
+COPIED_FILE: Final = ErrorCode(
+    "E40108",
+    "copied-file",
+    "{n_names} names of this file are declared in {other} already: {names}, …",
+    "All rule files of a compile share one space of names, and the shipped rules are among them unless left out.",
+    "give only one of the two files, or rename what is new in the copy",
+)
 BAD_INCLUDE: Final = ErrorCode(
     "E40104",
     "bad-include",

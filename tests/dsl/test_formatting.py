@@ -234,6 +234,28 @@ rule r in own:
 """  # fmt: skip
 
 
+def test_a_comment_stays_beside_what_it_speaks_of() -> None:
+    wild = """\
+rule r in own:
+    match: y = Add(Neg(a),  # the first
+                   Neg(b))  # the second
+    rewrite: y = Neg(Add(a,
+                         b
+                     ))  # of all
+"""
+    assert (
+        laid_out(wild)
+        == """\
+rule r in own:
+    match: y = Add(
+        Neg(a),  # the first
+        Neg(b)   # the second
+    )
+    rewrite: y = Neg(Add(a, b))  # of all
+"""
+    )
+
+
 def test_lines_of_one_kind_stand_in_columns() -> None:
     wild = """\
 gerules 1 # version

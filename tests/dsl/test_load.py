@@ -112,6 +112,15 @@ def test_what_is_declared_twice_is_a_fault() -> None:
     assert ("E40103", "a") in faults("const a = 1\nparam a = 2\n")
 
 
+def test_a_copy_of_a_file_is_one_fault() -> None:
+    many = "".join(f"const c{i} = {i}\n" for i in range(9))
+    assert faults(many, many + "const fresh = 1\n") == [("E40108", "c0")]
+    few = "".join(f"const c{i} = {i}\n" for i in range(5))
+    assert [code for code, _ in faults(many, few)] == ["E40103"] * 5
+    inside = [code for code, _ in faults(many + many)]
+    assert inside == ["E40103"] * 9, "within one file each name is told"
+
+
 def test_operator_sets_may_stand_in_any_order_but_not_in_a_circle() -> None:
     book = load("ops A = B - {Neg}\nops B = C + {Relu, Neg}\nops C = {Abs}\n")
     assert book.op_sets["A"] == {"Abs", "Relu"}
