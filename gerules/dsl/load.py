@@ -129,7 +129,7 @@ class _Loader:
             return
         self._done.add(key)
         try:
-            source = read_source(path, name=_shown(path))
+            source = read_source(path, name=shown_path(path))
         except GerulesError as error:
             self.faults.extend(error.diagnostics)
             return
@@ -235,7 +235,7 @@ def _key_of_name(name: str) -> str:
         return f"text:{name}"
 
 
-def _shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
     """The path as users know it: below the working folder without it."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))

@@ -14,6 +14,7 @@ import numpy as np
 from gerules.dsl import Environment, RuleBook, RuleError, Selection, TextDevice, load_rules, select_rules
 from gerules.dsl.check_ops import calls_of
 from gerules.dsl.fusion_patterns import PATTERNS
+from gerules.dsl.load import shown_path
 from gerules.dsl.registry import Function
 from gerules.dsl.selection import resolve_params
 from gerules.dsl.shipped import rules_folder
@@ -89,10 +90,15 @@ def _with_patterns(base: RuleBook, patterns: tuple[Source, ...]) -> RuleBook:
     return load_rules(patterns, schemas=Schemas(), base=base)
 
 
-@cache
 def own_rules(check_tests: bool = False) -> RuleBook:
     """Return the rules that come with gerules, and no others."""
-    return load_rules([rules_folder()], schemas=Schemas(), later_tests=not check_tests)
+    return _own_rules(check_tests, shown_path(rules_folder()))
+
+
+@cache
+def _own_rules(check_tests: bool, folder: str) -> RuleBook:
+    """Read them; their files are named after `folder` as the working folder has it, which may change."""
+    return load_rules([folder], schemas=Schemas(), later_tests=not check_tests)
 
 
 @dataclass(frozen=True, eq=False)

@@ -186,3 +186,12 @@ def test_numbers_of_tests_stay_within_their_type(run: Run, tmp_path: Path) -> No
     path.write_text(f"rule r in a: Identity(Identity(x)) => Identity(x)\n{tests}", encoding="utf-8")
     result = run("rules", "test", path)
     assert result.exit_code == 0, result.output
+
+
+def test_what_is_given_is_known_wherever_rules_were_read(
+    run_json: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_json("rules", "check", rules_folder())
+    monkeypatch.chdir(tmp_path)
+    found = run_json("rules", "check", rules_folder() / "fusion" / "conv.ger")
+    assert [Path(name).name for name in found["files"]] == ["conv.ger"]
