@@ -13,11 +13,13 @@ from typing import Final
 import numpy as np
 
 from gerules.dsl.read_pattern import DTYPE_CLASSES, DTYPES
+from gerules.engine.candidate import Infer
 from gerules.engine.reasons import called
 from gerules.errors.printable import printable_line
 from gerules.ir import UNKNOWN_DIM, Attr, Const, Dim, DType, Node, TensorType
 from gerules.ops import OpSchema, Schemas
 from gerules.pipeline.region import Region, refusal
+from gerules.pipeline.size_ties import Ties, tie_sizes
 from gerules.text.parse import keywords
 
 _SETTINGS: Final = frozenset(["axes", "axis", "ends", "k", "pads", "repeats", "split", "starts", "steps"])
@@ -40,6 +42,9 @@ _FIRST_INNER: Final = 2
 
 _DIM_NAMES: Final = (*"NCHWMKLPQRSUV", *(f"D{number}" for number in range(1, 200)))
 _POSITIVE: Final = "0.5 .. 2.0"
+
+
+_SizeKey = int | tuple[str, Dim]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +116,18 @@ class Draft:
             yield f"        {leaf.name}: {const}{dtype}[{', '.join(dims)}]{within}"
 
 
-def draft_region(region: Region, *, op: str, rule: str, schemas: Schemas, note: str) -> Draft:
+def draft_region(region: Region, *, op: str, rule: str, schemas: Schemas, infer: Infer, note: str) -> Draft:
     """Return a rule that replaces what looks like a region by one operator, which a `define` explains.
 
     Constants of one element become numbers, those that set an operator like an attribute are written as
-    such, all others are inputs. Dimensions of one size get one name, the batch its own.
+    such, all others are inputs. Dimensions that some operator wants alike get one name, and so do those of
+    one size that the region fixes.
 
     Raises:
         PipelineError: E10008 for operators without a known meaning, and for attributes and types that a
             rule cannot write.
     """
-    return _Drafter(region, op, rule, schemas, note).draft()
+    return _Drafter(region, op, rule, schemas, infer, note).draft()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +149,15 @@ class _Plan:
 
 
 class _Drafter:
-    def __init__(self, region: Region, op: str, rule: str, schemas: Schemas, note: str) -> None:
-        self.region, self.graph = region, region.graph
+    def __init__(self, region: Region, op: str, rule: str, schemas: Schemas, infer: Infer, note: str) -> None:
+        self.region, self.graph, self.infer = region, region.graph, infer
         self.op, self.rule, self.schemas, self.note = op, rule, schemas, note
         self.names: dict[int, str] = {}
         self.taken = {"_", "T", *keywords(), *DTYPES, *DTYPE_CLASSES}
-        self.dims: dict[tuple[str, Dim], str] = {}
+        self.dims: dict[_SizeKey, str] = {}
+        """The name of each size: by its group where it may differ, else by kind and what it is."""
+        self.real: dict[str, Dim] = {}
+        self.ties = Ties({}, frozenset())
         self.batch: Dim | None = None
         """The first dimension of the first value that is no constant."""
         self.made = {value for node in region.nodes for value in node.writes()}
@@ -165,7 +174,7 @@ class _Drafter:
         match = tuple(self._line(plan, leaves, declared) for plan in plans)
         body = tuple(self._line(plan, {}, declared) for plan in plans)
         dtypes = [str(self._tensor(value).dtype) for value, leaf in leaves.items() if leaf.dtype == "T"]
-        sizes = {name: dim if isinstance(dim, int) else 0 for (_, dim), name in self.dims.items()}
+        sizes = {name: dim if isinstance(dim, int) else 0 for name, dim in self.real.items()}
         return Draft(
             region,
             self.rule,
@@ -293,6 +302,14 @@ class _Drafter:
         first = next((value for value in places if self._const(value) is None), None)
         shape = None if first is None else self._tensor(first).shape
         self.batch = shape[0] if shape else None
+        named = {
+            (value, axis): dim
+            for value in places
+            if not self._is_listed(value)
+            for axis, dim in enumerate(self._tensor(value).shape or ())
+            if dim != UNKNOWN_DIM and (dim != 1 or self._is_batch(value, axis))
+        }
+        self.ties = tie_sizes(self.graph, self.region.nodes, named, self.infer)
         floats = Counter(
             self._tensor(value).dtype for value in places if self._tensor(value).dtype.is_float
         ).most_common(1)
@@ -306,25 +323,35 @@ class _Drafter:
                 f"the rank of {self.graph.values[value].name} is not known",
                 "give the shapes of the inputs: --input-shape",
             )
-        is_free, is_listed = const is None, const is not None and _is_listed(const)
-        # What is alike by chance, three channels and a kernel of three, is kept apart.
-        kinds = ["" if is_free or place < _FIRST_INNER else "kernel" for place in range(len(type.shape))]
-        if is_free and kinds and type.shape[0] == self.batch:
-            kinds[0] = "batch"
-        pairs = zip(type.shape, kinds, strict=True)
-        dims = tuple(str(dim) if is_listed else self._dim(dim, kind) for dim, kind in pairs)
+        is_listed = self._is_listed(value)
+        dims = tuple(
+            str(dim) if is_listed else self._dim(value, axis, dim) for axis, dim in enumerate(type.shape)
+        )
         dtype = "T" if type.dtype is common else str(type.dtype)
         return Leaf(self.names[value], dtype, dims, const, _span(type.dtype, const, readers))
 
-    def _dim(self, dim: Dim, kind: str) -> str:
-        if dim == UNKNOWN_DIM:
-            return "_"
-        if dim == 1 and kind != "batch":
-            return "1"
-        key = (kind, dim)
+    def _dim(self, value: int, axis: int, dim: Dim) -> str:
+        group = self.ties.group_of.get((value, axis))
+        if group is None:
+            return "_" if dim == UNKNOWN_DIM else str(dim)
+        key: _SizeKey = group
+        if group in self.ties.pinned:
+            # What is alike by chance, three channels and a kernel of three, is kept apart.
+            is_kernel = self._const(value) is not None and axis >= _FIRST_INNER
+            key = ("batch" if self._is_batch(value, axis) else "kernel" if is_kernel else "", dim)
         if key not in self.dims:
             self.dims[key] = self._fresh_dim()
+            self.real[self.dims[key]] = dim
         return self.dims[key]
+
+    def _is_batch(self, value: int, axis: int) -> bool:
+        return (
+            axis == 0 and self._const(value) is None and (self._tensor(value).shape or ("",))[0] == self.batch
+        )
+
+    def _is_listed(self, value: int) -> bool:
+        const = self._const(value)
+        return const is not None and _is_listed(const)
 
     # ------------------------------------------------------------ names
     def _fresh(self, base: str) -> str:

@@ -99,7 +99,7 @@ def draft(
     if name in book.rule_by_name:
         name = next(one for n in count(2) if (one := f"{name}_{n}") not in book.rule_by_name)
     note = f"Drafted from {graph.name}, nodes {', '.join(chosen)}."
-    found = draft_region(region, op=op, rule=name, schemas=tools.schemas, note=note)
+    found = draft_region(region, op=op, rule=name, schemas=tools.schemas, infer=tools.infer, note=note)
     maker = _Maker(book, tools, found)
     text, n_tests = maker.text()
     return DraftedRule(text, name, op, len(region.nodes), maker.n_places(text, region), n_tests)

@@ -88,15 +88,15 @@ define my::FusedConvRelu(x, W) -> y:
 
 rule fused_conv_relu in drafted "Conv, Relu as one operator":
     match:
-        conv = Conv(x: T[N, C, H, H], W: const T[M, C, K, K], pads=[1, 1, 1, 1])
+        conv = Conv(x: T[N, C, H, M], W: const T[K, C, L, P], pads=[1, 1, 1, 1])
         y = Relu(conv)
     rewrite:
         y = my::FusedConvRelu(x, W)
     test:
-        x: f32[2, 3, 6, 6]
+        x: f32[2, 3, 5, 6]
         W: const f32[4, 3, 3, 3]
     test "conv has another reader":
-        x: f32[2, 3, 6, 6]
+        x: f32[2, 3, 5, 6]
         W: const f32[4, 3, 3, 3]
         escapes conv
         expect no match
