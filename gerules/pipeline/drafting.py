@@ -51,6 +51,7 @@ _SizeKey = int | tuple[str, Dim]
 class Leaf:
     """A value that the region reads, as the rule and its test write it."""
 
+    value: int
     name: str
     dtype: str
     dims: tuple[str, ...] | None
@@ -328,7 +329,7 @@ class _Drafter:
             str(dim) if is_listed else self._dim(value, axis, dim) for axis, dim in enumerate(type.shape)
         )
         dtype = "T" if type.dtype is common else str(type.dtype)
-        return Leaf(self.names[value], dtype, dims, const, _span(type.dtype, const, readers))
+        return Leaf(value, self.names[value], dtype, dims, const, _span(type.dtype, const, readers))
 
     def _dim(self, value: int, axis: int, dim: Dim) -> str:
         group = self.ties.group_of.get((value, axis))

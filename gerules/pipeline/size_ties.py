@@ -58,6 +58,54 @@ def tie_sizes(graph: Graph, nodes: Sequence[Node], axes: Mapping[Axis, Dim], inf
     return _Finder(graph, nodes, axes, infer).find()
 
 
+@dataclass(frozen=True, slots=True)
+class SizeRefusal:
+    """A node that does not take what it reads at some sizes, and what it says."""
+
+    node: Node
+    read: Sequence[TensorType | None]
+    error: GerulesError
+
+
+def first_refusal(
+    graph: Graph, nodes: Sequence[Node], sizes: Mapping[Axis, int], infer: Infer
+) -> SizeRefusal | None:
+    """Return the first node of a region that does not take these sizes of what the region reads.
+
+    All other sizes are as in the model. Nothing is known of the elements of a constant of another size.
+
+    Cost: an inference of the region.
+    """
+    types: dict[int, TensorType] = {}
+    for (value, axis), size in sizes.items():
+        known = types.get(value) or _type(graph, value)
+        assert known is not None and known.shape is not None
+        dims = (*known.shape[:axis], size, *known.shape[axis + 1 :])
+        types[value] = replace(known, shape=dims)
+    free = frozenset(types)
+    for node in nodes:
+        read = [None if value is None else types.get(value) or _type(graph, value) for value in node.inputs]
+        try:
+            made = _made(graph, node, read, free, infer)
+        except GerulesError as error:
+            return SizeRefusal(node, read, error)
+        types |= {value: type for value, type in zip(node.outputs, made, strict=False) if value is not None}
+    return None
+
+
+def _made(
+    graph: Graph, node: Node, read: Sequence[TensorType | None], free: Set[int], infer: Infer
+) -> list[TensorType]:
+    """Return what a node makes of these types, whatever the elements of the `free` values are."""
+    consts = [None if value is None or value in free else graph.consts.get(value) for value in node.inputs]
+    return [type for type in infer(node, read, consts) if isinstance(type, TensorType)]
+
+
+def _type(graph: Graph, value: int) -> TensorType | None:
+    type = graph.type_of(value)
+    return type if isinstance(type, TensorType) else None
+
+
 class _Finder:
     def __init__(self, graph: Graph, nodes: Sequence[Node], axes: Mapping[Axis, Dim], infer: Infer) -> None:
         self._graph, self._nodes, self._infer = graph, nodes, infer
@@ -73,10 +121,11 @@ class _Finder:
     def find(self) -> Ties:
         # Each round makes one group of two, or settles the size of one.
         for _ in range(_MOST_ROUNDS * (len(self._real) + 1)):
-            refused = self._first_refusing()
-            if refused is None:
+            sizes = {axis: self._size[group] for axis, group in self._group_of.items()}
+            refusal = first_refusal(self._graph, self._nodes, sizes, self._infer)
+            if refusal is None:
                 break
-            if not self._settle(refused):
+            if not self._settle(refusal):
                 self._pin_all()
                 break
         else:
@@ -89,49 +138,15 @@ class _Finder:
                 self._size[group] = real
                 self._pinned.add(group)
 
-    def _first_refusing(self) -> tuple[Node, list[TensorType | None]] | None:
-        """Return the first node that does not take the sizes as they are, and what it reads."""
-        types: dict[int, TensorType] = {}
-        for value, axis in self._group_of:
-            known = types.get(value) or self._type(value)
-            assert known is not None and known.shape is not None
-            dims = list(known.shape)
-            dims[axis] = self._size[self._group_of[value, axis]]
-            types[value] = replace(known, shape=tuple(dims))
-        for node in self._nodes:
-            read = [None if value is None else types.get(value) or self._type(value) for value in node.inputs]
-            made = self._made(node, read)
-            if made is None:
-                return node, read
-            types |= {
-                value: type for value, type in zip(node.outputs, made, strict=False) if value is not None
-            }
-        return None
-
     def _shape(self, value: int) -> tuple[Dim, ...]:
         """The shape that a value has in the model."""
-        type = self._type(value)
+        type = _type(self._graph, value)
         return () if type is None or type.shape is None else type.shape
 
-    def _type(self, value: int) -> TensorType | None:
-        type = self._graph.type_of(value)
-        return type if isinstance(type, TensorType) else None
-
-    def _made(self, node: Node, read: Sequence[TensorType | None]) -> list[TensorType] | None:
-        """Return what a node makes; None where it does not take what it reads."""
-        free = {value for value, _ in self._group_of}
-        consts = [
-            None if value is None or value in free else self._graph.consts.get(value) for value in node.inputs
-        ]
-        try:
-            found = self._infer(node, read, consts)
-        except GerulesError:
-            return None
-        return [type for type in found if isinstance(type, TensorType)]
-
-    def _settle(self, refused: tuple[Node, list[TensorType | None]]) -> bool:
+    def _settle(self, refusal: SizeRefusal) -> bool:
         """Change sizes as little as a node needs to take them; False where nothing helps."""
-        node, read = refused
+        node, read = refusal.node, refusal.read
+        free = {value for value, _ in self._group_of}
         options = self._options(node, read)
         groups = list(options)
         choices = (
@@ -150,9 +165,12 @@ class _Finder:
                 continue
             moved = {self._size[group]: sizes[group] for group in groups}
             types = [None if type is None else _with_sizes(type, moved) for type in read]
-            if self._made(node, types) is not None:
-                self._take(found, sizes)
-                return True
+            try:
+                _made(self._graph, node, types, free, self._infer)
+            except GerulesError:
+                continue
+            self._take(found, sizes)
+            return True
         return False
 
     def _options(self, node: Node, read: Sequence[TensorType | None]) -> dict[int, list[_Option]]:

@@ -23,6 +23,7 @@ from gerules.pipeline.api import Model, Rules, book_of, graph_of
 from gerules.pipeline.drafting import Draft, draft_region, rule_name, usual_op
 from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.region import Region, refusal, select_region
+from gerules.pipeline.size_ties import SizeRefusal, first_refusal
 from gerules.pipeline.toolchain import Toolchain, make_toolchain
 from gerules.report.rule_tests import test_rules
 
@@ -146,6 +147,9 @@ class _Maker:
         outer -= {dim for leaf in draft.leaves if leaf.const is not None for dim in leaf.dims or ()}
         if outer and (found := self._try(sizes | {name: small[name] for name in outer & small.keys()})):
             return found
+        trial = self._shrunk(sizes, small, order)
+        if _n_elements(draft, trial) <= _SLOW_ELEMENTS and (found := self._try(trial)) is not None:
+            return found
         if _n_elements(draft, sizes) <= _SLOW_ELEMENTS and (best := self._try(sizes)) is not None:
             for name in order:
                 trial = sizes | {name: small[name]}
@@ -154,7 +158,32 @@ class _Maker:
             return best
         raise refusal(f"its test does not hold: {self._reason}", "choose fewer nodes")
 
+    def _shrunk(
+        self, sizes: Mapping[str, int], small: Mapping[str, int], order: Sequence[str]
+    ) -> Mapping[str, int]:
+        """Return the sizes with as many small ones as the operators of the region take together."""
+        for name in order:
+            trial = {**sizes, name: small[name]}
+            if self._refusal(trial) is None:
+                sizes = trial
+        return sizes
+
+    def _refusal(self, sizes: Mapping[str, int]) -> SizeRefusal | None:
+        """The first node of the region that does not take the sizes."""
+        region = self._draft.region
+        axes = {
+            (leaf.value, axis): sizes[dim]
+            for leaf in self._draft.leaves
+            for axis, dim in enumerate(leaf.dims or ())
+            if dim in sizes
+        }
+        return first_refusal(region.graph, region.nodes, axes, self._tools.infer)
+
     def _try(self, sizes: Mapping[str, int]) -> tuple[str, int] | None:
+        """Return the text with tests at these sizes, and how many there are; None when one does not hold."""
+        if (refused := self._refusal(sizes)) is not None:
+            self._reason = refused.error.diagnostics[0].message
+            return None
         try:
             text = format_rules(Source("the draft", self._draft.text(sizes)))
             book, rule = self._load(text)
@@ -171,9 +200,11 @@ class _Maker:
         """The rule, checked, and a book that has it. Raises what is wrong with it."""
         book = load_rules([Source("the draft", text)], schemas=None, base=self._book)
         rule = book.rule_by_name[self._draft.rule]
+        # All else was checked when it was read; the draft speaks of operators only.
         alone = replace(
-            book, rules=(rule,), rulesets={}, phases={}, pipelines={}, profiles={}, tables=(), devices={}
-        )
+            book, rules=(rule,), consts={}, params={}, ops={}, op_sets={}, patterns={}, rulesets={},
+            phases={}, pipelines={}, profiles={}, tables=(), devices={},
+        )  # fmt: skip
         check_rules(alone, Schemas(), book.functions).raise_if_any(PipelineError)
         return book, rule
 

@@ -6,7 +6,7 @@ import pytest
 
 from gerules.ir import UNKNOWN_DIM, TensorType, parse_graph
 from gerules.ops import infer_graph
-from gerules.pipeline.size_ties import Ties, tie_sizes
+from gerules.pipeline.size_ties import Ties, first_refusal, tie_sizes
 from gerules.pipeline.toolchain import make_toolchain, shipped_rules
 
 
@@ -98,3 +98,18 @@ def test_a_region_that_nothing_can_be_changed_in_stays_as_it_is() -> None:
     chain = "".join(f"    s{n} = Reshape(x, to{n})\n" for n in range(2))
     consts = "    to0: const i64[2] = [8, 6]\n    to1: const i64[2] = [6, 8]\n"
     assert parts(f"    input x: f32[4, 12]\n{consts}{chain}", "s0, s1") == ([], ["x0", "x1"])
+
+
+def test_the_first_node_that_does_not_take_the_sizes_is_found() -> None:
+    graph = parse_graph(
+        "graph g:\n    opset 17\n    input x: f32[2, 3]\n    W: const f32[3, 4] = random(1)\n"
+        "    r = Relu(x)\n    m = MatMul(r, W)\n    y = Abs(m)\n    return y\n"
+    )
+    tools = make_toolchain(shipped_rules(), graph.opsets)
+    graph = infer_graph(graph, tools.schemas, extra=tools.extra)
+    (x,), (weight,), nodes = graph.inputs, graph.consts, list(graph.nodes.values())
+    assert first_refusal(graph, nodes, {(x, 1): 5, (weight, 0): 5}, tools.infer) is None
+    found = first_refusal(graph, nodes, {(x, 1): 5}, tools.infer)
+    assert found is not None and found.node.op == "MatMul"
+    assert [str(type) for type in found.read] == ["f32[2, 5]", "f32[3, 4]"]
+    assert found.error.diagnostics[0].message

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 import gerules
 from gerules.dsl import RuleBook, load_rules
 from gerules.dsl.formatting import format_rules
+from gerules.dsl.syntax import Rule
 from gerules.errors import GerulesError, Source
 from gerules.ir import Graph
 from gerules.ops import Schemas
 from gerules.report.draft import DraftedRule, draft
+from gerules.report.rule_tests import RuleTestReport
 from gerules.report.rule_tests import test_rules as run_tests
 
 MODEL = """\
@@ -158,6 +162,22 @@ def test_a_region_that_no_rule_replaces_is_refused(
     (fault,) = caught.value.diagnostics
     assert fault.code.code == code and reason in fault.message
     assert fault.hint
+
+
+def test_sizes_that_no_operator_takes_are_not_tried(
+    book: RuleBook, graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[int] = []
+
+    def counted(book: RuleBook, rules: Sequence[Rule], *, schemas: Schemas) -> RuleTestReport:
+        report = run_tests(book, rules, schemas=schemas)
+        runs.append(report.n_compared)
+        return report
+
+    monkeypatch.setattr("gerules.report.draft.test_rules", counted)
+    # The Reshape pins the size of the picture, so that small ones do not fit together.
+    assert draft(graph, "c..f", rules=book).n_nodes == 7
+    assert len(runs) == 1 and runs[0] > 0
 
 
 def test_operators_that_mean_something_else_today_are_refused(book: RuleBook) -> None:
