@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from gerules.ir import Format, Graph, Node, TensorType, ValueType
 from gerules.target import Device, Kernel
 
+_Layout = tuple[Format, int]
+"""A storage format, and its groups."""
+
 _SAME = {Format.NCHW: Format.ND, Format.NCDHW: Format.ND}
 
 
@@ -15,7 +18,8 @@ def check_formats(graph: Graph, device: Device) -> list[str]:
 
     Checked: inputs and outputs of each node have exactly the formats of one kernel of the device;
     where no kernel takes the node's types, or there is no table for its operator, all are plain. A
-    TransData's attributes name the formats of its ends, which differ. A value of unknown size is plain.
+    TransData's attributes name the formats of its ends, which differ. Operands and results that a kernel
+    takes in one format have the same groups, too. A value of unknown size is plain.
     Bodies are checked too.
     """
     found: list[str] = []
@@ -36,7 +40,7 @@ def check_formats(graph: Graph, device: Device) -> list[str]:
         for body in node.bodies.values():
             found += [f"in {name}: {fault}" for fault in check_formats(body.graph, device)]
             for outer, inner in body.captures:
-                if _format(graph.type_of(outer)) is not _format(body.graph.type_of(inner)):
+                if _layout(graph.type_of(outer)) != _layout(body.graph.type_of(inner)):
                     found.append(f"{name} captures a value in another format")
     return found
 
@@ -48,7 +52,7 @@ def _border_faults(graph: Graph, node: Node) -> list[str]:
     return [
         f"{graph.values[outside].name} has another format inside"
         for outside, inside in (*given, *made)
-        if outside is not None and _format(graph.type_of(outside)) is not _format(inner.type_of(inside))
+        if outside is not None and _layout(graph.type_of(outside)) != _layout(inner.type_of(inside))
     ]
 
 
@@ -76,7 +80,7 @@ def _transdata_faults(graph: Graph, node: Node) -> list[str]:
 def _node_fault(graph: Graph, node: Node, device: Device) -> str:
     inputs = [None if value is None else graph.type_of(value) for value in node.inputs]
     outputs = [None if value is None else graph.type_of(value) for value in node.outputs]
-    formats = [_format(type) for type in (*inputs, *outputs) if type is not None]
+    formats = [_layout(type)[0] for type in (*inputs, *outputs) if type is not None]
     kernels = device.kernels_of(node.op)
     if any(_fits(kernel, node, inputs, outputs) for kernel in kernels):
         return ""
@@ -97,7 +101,7 @@ def _fits(
         made = [type for type in outputs if type is not None]
         if not kernel.where(node.op, plain, made, node.attrs):
             return False
-    variables: dict[str, Format] = {}
+    variables: dict[str, _Layout] = {}
     for slot, type in enumerate(inputs):
         named = [port for port in kernel.inputs if not port.is_rest]
         rest = [port for port in kernel.inputs if port.is_rest]
@@ -116,14 +120,14 @@ def _fits(
     return True
 
 
-def _takes(wanted: Format | str, type: ValueType, variables: dict[str, Format]) -> bool:
-    format = _format(type)
+def _takes(wanted: Format | str, type: ValueType, variables: dict[str, _Layout]) -> bool:
+    format, groups = _layout(type)
     if isinstance(wanted, Format):
         return _SAME.get(wanted, wanted) is format
     if isinstance(type, TensorType) and type.is_static and type.n_elements == 1 and format is Format.ND:
         return True
-    return variables.setdefault(wanted, format) is format
+    return variables.setdefault(wanted, (format, groups)) == (format, groups)
 
 
-def _format(type: ValueType) -> Format:
-    return type.format if isinstance(type, TensorType) else Format.ND
+def _layout(type: ValueType) -> _Layout:
+    return (type.format, type.groups) if isinstance(type, TensorType) else (Format.ND, 1)

@@ -16,6 +16,11 @@ from gerules.target import Device, Kernel
 
 _FORMATS: Final = {format.name: format for format in Format}
 
+Layout = tuple[Format, int]
+"""A storage format, and its groups."""
+
+_PLAIN: Final[Layout] = (Format.ND, 1)
+
 
 def infer_formats(infer: Infer, device: Device) -> Infer:
     """Return inference that gives the results of new nodes their storage formats, too.
@@ -42,19 +47,19 @@ def infer_formats(infer: Infer, device: Device) -> Infer:
         if node.op not in kernels:
             kernels[node.op] = device.kernels_of(node.op)
         for kernel in kernels[node.op]:
-            formats = formats_given(kernel, node, inputs, types)
-            if formats is not None:
-                return [_in(type, format) for type, format in zip(types, formats, strict=True)]
+            layouts = layouts_given(kernel, node, inputs, types)
+            if layouts is not None:
+                return [_in(type, *layout) for type, layout in zip(types, layouts, strict=True)]
         taken = ", ".join(str(type) for type in inputs if type is not None)
         raise PassError(table.FORMAT_NOT_TAKEN, op=node.op, device=device.name, types=taken)
 
     return typed
 
 
-def formats_given(
+def layouts_given(
     kernel: Kernel, node: Node, inputs: Sequence[ValueType | None], outputs: Sequence[ValueType]
-) -> list[Format] | None:
-    """Return the formats of a node's results when a kernel computes it; None when it cannot.
+) -> list[Layout] | None:
+    """Return how a node's results lie when a kernel computes it; None when it cannot.
 
     `outputs` are the types of the results before they have a format.
     """
@@ -65,12 +70,13 @@ def formats_given(
         shapes = [None if type is None else _in(type, Format.ND) for type in inputs]
         if not kernel.where(node.op, shapes, outputs, node.attrs):
             return None
-    variables: dict[str, Format] = {}
+    variables: dict[str, Layout] = {}
     varied: list[ValueType] = []
     for port, type in zip(ports, inputs, strict=True):
         if type is None:
             continue
-        format = type.format if isinstance(type, TensorType) else Format.ND
+        layout = (type.format, type.groups) if isinstance(type, TensorType) else _PLAIN
+        format = layout[0]
         if isinstance(port.format, Format):
             if plain(port.format) is not plain(format):
                 return None
@@ -78,15 +84,15 @@ def formats_given(
         varied.append(type)
         # A single element lies next to anything as it is.
         if not (is_scalar(type) and format is Format.ND) and (
-            variables.setdefault(port.format, format) is not format
+            variables.setdefault(port.format, layout) != layout
         ):
             return None
     made = [port.format for port in kernel.outputs][: len(outputs)]
     made += [Format.ND] * (len(outputs) - len(made))
-    found = [variables.get(one, Format.ND) if isinstance(one, str) else plain(one) for one in made]
-    if any(not applies(type, format) for type, format in zip(outputs, found, strict=True)):
+    found = [variables.get(one, _PLAIN) if isinstance(one, str) else (plain(one), 1) for one in made]
+    if any(not applies(type, format) for type, (format, _) in zip(outputs, found, strict=True)):
         return None
-    for name, format in variables.items():
+    for name, (format, _) in variables.items():
         results = [type for one, type in zip(made, outputs, strict=True) if one == name]
         if format is not Format.ND and not blocks_agree(format, varied, results):
             return None
@@ -109,8 +115,8 @@ def _laid_out(type: ValueType, source: ValueType | None) -> ValueType:
     return replace(type, format=source.format, groups=source.groups)
 
 
-def _in(type: ValueType, format: Format) -> ValueType:
-    return type.with_format(format) if isinstance(type, TensorType) else type
+def _in(type: ValueType, format: Format, groups: int = 1) -> ValueType:
+    return type.with_format(format, groups) if isinstance(type, TensorType) else type
 
 
 def _is_plain(type: ValueType | None) -> bool:

@@ -51,6 +51,14 @@ def test_results_lie_as_operands_do() -> None:
     assert typed("Relu", PICTURE) == PICTURE
 
 
+def test_groups_of_weights_are_kept() -> None:
+    grouped = WEIGHTS.with_format(Format.FRACTAL_Z, 2)
+    assert typed("Relu", grouped) == grouped
+    assert typed("Add", grouped, grouped) == grouped
+    assert typed("Add", grouped, ONE) == grouped
+    assert typed("Identity", grouped) == grouped
+
+
 def test_a_single_element_lies_next_to_anything() -> None:
     assert typed("Add", BLOCKS, ONE) == BLOCKS
     assert typed("Add", ONE, BLOCKS) == BLOCKS
@@ -66,6 +74,7 @@ def test_kernels_name_the_format_that_they_give() -> None:
     [
         ("Softmax", [BLOCKS]),
         ("Add", [BLOCKS, PICTURE]),
+        ("Add", [WEIGHTS, WEIGHTS.with_format(Format.FRACTAL_Z, 2)]),
         ("Conv", [BLOCKS, TensorType(DType.F16, (8, 40, 1, 1))]),
         ("Tanh", [BLOCKS]),
     ],
