@@ -91,6 +91,8 @@ Abstract = Known | Number | Dimension | Items | Anything
 ANYTHING: Final = Anything()
 NOTHING: Final = Known(())
 """What has no value in any match: a division by zero, an index outside."""
+NONE: Final = Known((None,))
+"""What is `none` in every match: an absent input."""
 SIZE: Final = Number(0, math.inf)
 
 
@@ -223,6 +225,8 @@ class Facts:
                 return NOTHING
             case Binary(op=op, left=left, right=right):
                 return _apply(partial(compute, op), self.value(left), self.value(right))
+            case Attribute(operand=operand) if self.value(operand) == NONE:
+                return NOTHING
             case Attribute(operand=Ref(name=name), name=attribute) if name in self.bound:
                 return self._attribute(name, attribute.name)
             case Attribute(operand=operand, name=attribute):
@@ -248,7 +252,7 @@ class Facts:
             if expr.name in self.rigid:
                 return Dimension(expr.name)
             absent = expr.name in self.variant.names and self.variant.names[expr.name] is None
-            return Known((None,)) if absent else ANYTHING
+            return NONE if absent else ANYTHING
         if expr.name in DTYPES:
             return Known((DTYPES[expr.name],))
         ops = self.scope.opsets.get(expr.name)
@@ -356,6 +360,8 @@ class Facts:
                 if isinstance(value, Items):
                     return Known((len(value.items),))
                 return SIZE
+            case "n_readers" | "nbytes" | "max_abs" if len(args) == 1 and self.value(args[0]) == NONE:
+                return NOTHING
             case "n_readers" | "nbytes" | "max_abs" | "count":
                 return SIZE
             case "default" if len(args) == 2 and True not in self._is_none(args[0]):

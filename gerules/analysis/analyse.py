@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
+from gerules.analysis.absent import absent_needs
 from gerules.analysis.exactness import missing_inexact
 from gerules.analysis.guards import dead_guards
 from gerules.analysis.overlap import Overlaps
@@ -68,6 +69,7 @@ def analyse_rules(
         on_step("guards")
         for rule in chosen:
             found.diagnostics += dead_guards(rule, book, survey.vocabulary)
+            found.diagnostics += absent_needs(rule, book, survey.vocabulary, schemas)
     if "values" in only:
         on_step("values")
         clauses = [item for several in book.patterns.values() for item in several]

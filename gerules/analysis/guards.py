@@ -32,7 +32,9 @@ def dead_guards(rule: Rule, book: RuleBook, vocabulary: Vocabulary) -> Iterator[
     if not any(True for _ in rule.guards):
         return
     try:
-        known = [_facts(variant, rule, book, vocabulary) for variant in variants(rule, vocabulary, limit=256)]
+        known = [
+            facts_of(variant, rule, book, vocabulary) for variant in variants(rule, vocabulary, limit=256)
+        ]
     except TooMany:
         return
     seen: dict[Expr, Span] = {}
@@ -65,7 +67,8 @@ def _warning(part: Expr, *, always: bool, has_value: bool, first: Span | None) -
     )
 
 
-def _facts(variant: Variant, rule: Rule, book: RuleBook, vocabulary: Vocabulary) -> Facts:
+def facts_of(variant: Variant, rule: Rule, book: RuleBook, vocabulary: Vocabulary) -> Facts:
+    """Return what the pattern alone says of one of its variants."""
     mentions = Counter(name for type in _types(rule) for name in _dim_names(type))
     # A `param` may be set to something else for a compile; a `const` stays.
     params: dict[str, Value] = {}

@@ -6,6 +6,7 @@ unifying patterns both work on it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 from gerules.dsl.syntax import (
     ANY,
     AbsentAttr,
+    Alternative,
     Alternatives,
     AnyInputs,
     AttrPattern,
@@ -40,6 +42,7 @@ from gerules.dsl.syntax import (
     TypePattern,
     ValuePattern,
     VariableOp,
+    patterns_in,
 )
 from gerules.engine.vocabulary import Vocabulary
 from gerules.report.rule_graphs import Choices
@@ -52,6 +55,53 @@ MOST_CALLS: Final = 256
 
 _DEEPEST: Final = 200
 """Nesting of patterns; a pattern that contains itself ends here."""
+
+
+def bound_names(pattern: Pattern) -> Iterator[str]:
+    """Yield the names that a pattern binds, one as often as it does."""
+    for item in patterns_in(pattern):
+        match item:
+            case ValuePattern():
+                yield item.name
+                yield from () if item.type is None else type_names(item.type)
+            case NamedPattern():
+                yield item.name.name
+            case CallPattern():
+                yield from _call_names(item)
+            case Alternatives():
+                yield from (binding.name.name for one in item.choices for binding in one.bindings)
+            case _:
+                pass
+
+
+def choice_names(choice: Alternative) -> Iterator[str]:
+    """Yield the names that one alternative binds."""
+    yield from bound_names(choice.pattern)
+    yield from (binding.name.name for binding in choice.bindings)
+
+
+def optional_names(call: CallPattern) -> Iterator[str]:
+    """Yield the names that `Op?(x, ...)` binds and its first argument alone does not."""
+    yield from _call_names(call)
+    for arg in call.args[1:]:
+        if not isinstance(arg, RestInputs | AnyInputs):
+            yield from bound_names(arg)
+
+
+def type_names(type: TypePattern) -> Iterator[str]:
+    """Yield the names of dimensions, and of the element type, that a type binds."""
+    yield from (dim.name for dim in type.dims or () if isinstance(dim, DimName | DimSeq))
+    if type.dtype_name is not None:
+        yield type.dtype_name
+
+
+def _call_names(call: CallPattern) -> Iterator[str]:
+    if not isinstance(call.op, PlainOp):
+        yield call.op.name
+    yield from (arg.name for arg in call.args if isinstance(arg, RestInputs))
+    yield from (attr.pattern.name for attr in call.attrs if isinstance(attr.pattern, CaptureAttr))
+    if call.rest is not None and call.rest.name is not None:
+        yield call.rest.name
 
 
 class TooMany(Exception):  # noqa: N818 - an outcome, not a fault
@@ -109,6 +159,8 @@ class Variant:
     absent_ops: set[str] = field(default_factory=set[str])
     """Labels of operators that this variant goes without."""
     has_group: bool = False
+    not_bound: Counter[str] = field(default_factory=Counter[str])
+    """How often each name is bound in parts of the pattern that this variant goes without."""
 
     def values_of(self, name: str) -> list[int]:
         """Return the value of a name, those of a group's or a list's name, or none."""
@@ -231,7 +283,11 @@ class _Reader:
             case NonePattern():
                 return None
             case Alternatives(choices=choices):
-                return self.value(choices[self.choices.pick(len(choices))].pattern, frame)
+                chosen = choices[self.choices.pick(len(choices))]
+                for choice in choices:
+                    if choice is not chosen and not frame.prefix:
+                        self.variant.not_bound.update(choice_names(choice))
+                return self.value(chosen.pattern, frame)
             case NamedPattern(pattern=inside, name=name):
                 found = self.value(inside, frame)
                 frame.names[name.name] = found
@@ -271,6 +327,8 @@ class _Reader:
         if isinstance(op, PlainOp | VariableOp) and op.is_optional and self.choices.pick(2):
             if not isinstance(op, PlainOp):
                 self.variant.absent_ops.add(frame.prefix + op.name)
+            if not frame.prefix:
+                self.variant.not_bound.update(optional_names(call))
             return [self.value(args[0], frame)]
         if isinstance(op, PlainOp) and op.name in self.vocabulary.patterns:
             return self.clause(self.vocabulary.patterns[op.name], op.name, call, frame)

@@ -1668,6 +1668,14 @@ SHADOWED: Final = ErrorCode(
     "Whatever matches the pattern of this rule is taken by another rule before it.",
     "let it say `overrides {other}`, make the other less general, or remove it",
 )
+NEEDS_ABSENT: Final = ErrorCode(
+    "E40137",
+    "needs-absent",
+    "`{text}` needs `{name}`, which is none in some matches",
+    "What only one alternative or an optional operator binds is none without it; a use that needs a value keeps the rule"
+    " from ever applying there.",
+    "bind `{name}` in every alternative, or let `where` ask whether `{name} is none`",
+)
 NO_RULE_TO_EXPORT: Final = ErrorCode(
     "E40141",
     "no-rule-to-export",
