@@ -152,6 +152,9 @@ def _describe(
         return _describe_layout(source, start, error)
     if isinstance(error, UnexpectedToken):
         token: Token = error.token
+        if token.type == "_INDENT":
+            reason = "this line is indented deeper than its block, and the line above begins none"
+            return _bad_indentation(source, start + (token.end_pos or 0), reason)
         where = (token.start_pos or 0) if token.type != "$END" else len(source.text)
         at = start + where if token.type != "$END" else where
         # A line end is pointed at where it stands, not at the blank lines and comments it takes with it.
@@ -199,17 +202,18 @@ def _describe_layout(source: Source, start: int, error: LayoutError) -> Diagnost
         hint = f"did you mean `{near[0]}`?" if near else "put a blank between the two"
         span = Span(source, start + first, start + first + len(word))
         return Diagnostic(table.SYNTAX, {"found": f"`{word}`", "expected": hint}, span)
-    # The token runs from the line end to the first character of the badly indented line.
-    line = start + first + error.token.rfind("\n") + 1
-    facts = (
-        {"reason": "a tab stands in the indentation", "remedy": "indent with spaces"}
-        if error.kind == "tab"
-        else {
-            "reason": "this line is indented like no line above it",
-            "remedy": "give it the indentation of the block it belongs to",
-        }
-    )
-    return Diagnostic(table.BAD_INDENTATION, facts, Span(source, line, max(line + 1, start + last)))
+    if error.kind == "tab":
+        return _bad_indentation(source, start + last, "a tab stands in the indentation", "indent with spaces")
+    return _bad_indentation(source, start + last, "this line is indented like no line above it")
+
+
+def _bad_indentation(
+    source: Source, end: int, reason: str, remedy: str = "give it the indentation of the block it belongs to"
+) -> Diagnostic:
+    """Return the fault of the blanks before `end` at the beginning of a line."""
+    line = source.text.rfind("\n", 0, end) + 1
+    facts = {"reason": reason, "remedy": remedy}
+    return Diagnostic(table.BAD_INDENTATION, facts, Span(source, line, max(line + 1, end)))
 
 
 def _found(token: Token) -> str:
