@@ -102,8 +102,8 @@ def draft(
     note = f"Drafted from {graph.name}, nodes {', '.join(chosen)}."
     found = draft_region(region, op=op, rule=name, schemas=tools.schemas, infer=tools.infer, note=note)
     maker = _Maker(book, tools, found)
-    text, n_tests = maker.text()
-    return DraftedRule(text, name, op, len(region.nodes), maker.n_places(text, region), n_tests)
+    held = maker.make()
+    return DraftedRule(held.text, name, op, len(region.nodes), maker.n_places(held, region), held.n_tests)
 
 
 def _qualified(op: str) -> str:
@@ -127,6 +127,16 @@ def _free(op: str, schemas: Schemas, *, is_given: bool) -> str:
     return next(f"{op}{n}" for n in count(2) if schemas.get(f"{op}{n}") is None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A text whose tests hold, its rule, and a book that has it."""
+
+    text: str
+    n_tests: int
+    book: RuleBook
+    rule: Rule
+
+
 class _Maker:
     """Turns a draft into a text that holds: sizes for its tests are tried until they do."""
 
@@ -134,8 +144,8 @@ class _Maker:
         self._book, self._tools, self._draft = book, tools, draft
         self._reason = ""
 
-    def text(self) -> tuple[str, int]:
-        """Return the text and how many tests it has. Raises E10008 when no sizes do."""
+    def make(self) -> _Held:
+        """Return the text with tests that hold. Raises E10008 when no sizes do."""
         draft = self._draft
         order = sorted(draft.sizes, key=lambda name: -draft.sizes[name])
         small = dict(zip(order[::-1], _small_sizes([draft.sizes[name] for name in order[::-1]]), strict=True))
@@ -179,8 +189,8 @@ class _Maker:
         }
         return first_refusal(region.graph, region.nodes, axes, self._tools.infer)
 
-    def _try(self, sizes: Mapping[str, int]) -> tuple[str, int] | None:
-        """Return the text with tests at these sizes, and how many there are; None when one does not hold."""
+    def _try(self, sizes: Mapping[str, int]) -> _Held | None:
+        """Return the text with tests at these sizes; None when one does not hold."""
         if (refused := self._refusal(sizes)) is not None:
             self._reason = refused.error.diagnostics[0].message
             return None
@@ -192,7 +202,7 @@ class _Maker:
             self._reason = error.diagnostics[0].message
             return None
         if report.is_good and report.n_compared:
-            return text, report.n_tests
+            return _Held(text, report.n_tests, book, rule)
         self._reason = report.failures[0].reason if report.failures else "nothing was compared"
         return None
 
@@ -211,18 +221,17 @@ class _Maker:
     def _schemas(self, book: RuleBook) -> Schemas:
         return make_toolchain(book, {}).schemas
 
-    def n_places(self, text: str, region: Region) -> int:
+    def n_places(self, held: _Held, region: Region) -> int:
         """Return at how many places of the model the rule fires. Raises E10008 when not at the region."""
-        book, rule = self._load(text)
-        tools = make_toolchain(book, region.graph.opsets)
+        tools = make_toolchain(held.book, region.graph.opsets)
         after, trace = rewrite(
-            region.graph, [rule], schemas=tools.schemas, infer=tools.infer, context=tools.context
+            region.graph, [held.rule], schemas=tools.schemas, infer=tools.infer, context=tools.context
         )
         if not _is_replaced(after, region, self._draft.op):
-            counted = trace.count(rule.name.name)
+            counted = trace.count(held.rule.name.name)
             why = next(iter(counted.refusals), counted.best.reason if counted.best else "nothing matches")
             raise refusal(f"the rule does not fire there: {why}", "choose other nodes")
-        return trace.count(rule.name.name).applications
+        return trace.count(held.rule.name.name).applications
 
 
 def _is_replaced(after: Graph, region: Region, op: str) -> bool:
