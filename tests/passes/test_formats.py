@@ -379,3 +379,18 @@ def test_a_conversion_that_does_not_say_its_groups_has_one() -> None:
         for key, node in graph.nodes.items()
     }
     assert check_formats(replace(graph, nodes=two), DEVICE)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "made", "is_right"),
+    [("/2", "/2", "/2", True), ("/2", "/2", "", False), ("/2", "/4", "/2", False), ("", "", "", True)],
+)
+def test_what_a_kernel_takes_in_one_format_has_the_same_groups(
+    one: str, two: str, made: str, is_right: bool
+) -> None:
+    weights = "f16[64, 8, 3, 3] @FRACTAL_Z"
+    graph = parse_graph(
+        f"graph g:\n    opset 18\n    input a: {weights}{one}\n    input b: {weights}{two}\n"
+        f"    y: {weights}{made} = Add(a, b)\n    return y\n"
+    )
+    assert (check_formats(graph, DEVICE) == []) is is_right
