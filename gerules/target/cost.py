@@ -32,6 +32,9 @@ _FLOPS_PER_ELEMENT: Final = {
     "Softplus": 12, "Mish": 20, "HardSwish": 4,
 }  # fmt: skip
 
+_MOST_KEPT: Final = 10_000
+"""Costs that are remembered; then all are forgotten."""
+
 BodyOf = Callable[[Node, Sequence[ValueType | None]], Graph | None]
 """Gives the graph of what a fused or device operator computes, when it has one."""
 
@@ -61,6 +64,8 @@ class CostModel:
         cores = max(number("n_cube_cores"), number("n_vector_cores"))
         self._memory = number("memory_bytes_per_clock") * cores * clock_hz / 1e6
         self._launch_us = number("launch_us")
+        self._known: dict[tuple[object, ...], Cost] = {}
+        """Costs found before: of nodes without bodies, by all that they depend on."""
 
     def node(
         self,
@@ -69,6 +74,22 @@ class CostModel:
         outputs: Sequence[ValueType | None],
     ) -> Cost:
         """Cost of one node that runs as one kernel."""
+        if node.bodies:
+            return self._node(node, inputs, outputs)
+        key = (node.op, tuple(node.attrs.items()), tuple(inputs), tuple(outputs))
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            found = self._known[key] = self._node(node, inputs, outputs)
+        return found
+
+    def _node(
+        self,
+        node: Node,
+        inputs: Sequence[ValueType | None],
+        outputs: Sequence[ValueType | None],
+    ) -> Cost:
         op = node.op.removeprefix("ge::")
         if op in _FREE_OPS:
             return Cost()
