@@ -21,7 +21,7 @@ from gerules.passes.format_choice import choose_options
 from gerules.passes.format_costs import FormatState, steps_between
 from gerules.passes.format_options import blocks_agree, find_options
 from gerules.passes.formats import FormatReport, choose_formats
-from gerules.target import CostModel
+from gerules.target import CostModel, Device
 from tests.passes.running import SCHEMAS, random_feeds, run
 
 DEVICE_TEXT = """
@@ -52,7 +52,7 @@ def graph_of(text: str) -> Graph:
     return infer_graph(parse_graph("graph g:\n    opset 18\n" + text), SCHEMAS)
 
 
-def chosen(text: str, device=DEVICE, **options: object) -> tuple[Graph, FormatReport]:
+def chosen(text: str, device: Device = DEVICE, **options: object) -> tuple[Graph, FormatReport]:
     before = graph_of(text)
     after, report = choose_formats(before, device, **options)  # type: ignore[arg-type]
     assert not broken_invariants(after)
@@ -375,7 +375,7 @@ def test_a_conversion_that_does_not_say_its_groups_has_one() -> None:
     }
     assert Counter(conversions(graph)) and check_formats(replace(graph, nodes=silent), DEVICE) == []
     two = {
-        key: replace(node, attrs=node.attrs | {"groups": 2}) if node.op == "ge::TransData" else node
+        key: replace(node, attrs={**node.attrs, "groups": 2}) if node.op == "ge::TransData" else node
         for key, node in graph.nodes.items()
     }
     assert check_formats(replace(graph, nodes=two), DEVICE)

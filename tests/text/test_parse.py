@@ -166,7 +166,7 @@ def test_the_grammar_has_no_conflict() -> None:
 
 def test_threads_share_the_parser() -> None:
     with ThreadPoolExecutor(8) as pool:
-        trees = list(pool.map(lambda text: parse_rules(Source("t", text)), TEXTS * 4))
+        trees = list(pool.map(parse_rules, [Source("t", text) for text in TEXTS] * 4))
     assert trees[: len(TEXTS)] == trees[len(TEXTS) : 2 * len(TEXTS)]
 
 
