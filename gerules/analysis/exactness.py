@@ -1,13 +1,15 @@
 """Whether a rule that does not say `inexact` gives the same bits: both sides computed and compared.
 
-The graphs are those of the rule's tests, with ordinary numbers, and with NaN, infinities, zeros of both signs
-and numbers at the ends of the range among the inputs. Constants stay as they are: guards may ask about them.
+The graphs are those of the rule's tests, with ordinary numbers, with zeros and ones of both signs and larger
+numbers, and with NaN, infinities and numbers at the ends of the range among the inputs. Constants stay as
+they are: guards may ask about them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from itertools import islice
 from typing import Final
 
@@ -29,6 +31,9 @@ N_VARIANTS: Final = 4
 N_DRAWS: Final = 3
 """Times that inputs are drawn with ordinary numbers; as often with special ones."""
 
+MAX_SIGNED: Final = 16
+"""Runs at most in which zeros and ones of both signs meet, whatever the shapes are."""
+
 MAX_ELEMENTS: Final = 1 << 16
 """Larger inputs are left out: what shows in them shows in small ones."""
 
@@ -39,8 +44,13 @@ _ADMIT: Final = (
     'add `inexact "what changes"`, so that a profile can leave the rule out, or make both sides alike'
 )
 _WRONG: Final = "the sides differ by far more than rounding: the rule is wrong, or it needs a guard"
+_WRONG_OUTSIDE: Final = (
+    "the sides differ by far more than rounding, on numbers that its tests leave out: "
+    "the rule is wrong there, or it needs a guard"
+)
 
-_SPECIAL: Final = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
+_SIGNED: Final = (-0.0, 0.0, 1.0, -1.0)
+_SPECIAL: Final = (np.nan, np.inf, -np.inf, *_SIGNED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,14 @@ class Difference:
         return f"{self.before:.9g} becomes {self.after:.9g}, {self.ulps:.0f} {unit} in the last place away"
 
 
+class _Numbers(Enum):
+    """Where the numbers that both sides are computed on come from."""
+
+    OWN = "the test"
+    OTHER = "zeros, ones and larger numbers of both signs"
+    SPECIAL = "NaN, infinities and the ends of the range"
+
+
 def missing_inexact(rule: Rule, bench: Bench) -> Diagnostic | None:
     """Return a warning when a rule changes a bit of some result and does not say so.
 
@@ -69,9 +87,9 @@ def missing_inexact(rule: Rule, bench: Bench) -> Diagnostic | None:
     if rule.is_inexact or not rule.rewrite:
         return None
     found: list[Difference] = []
-    is_wrong = False
+    wrong_on: set[_Numbers] = set()
     for trial, instance, after in _applied(rule, bench):
-        for feeds, is_ordinary in _feeds(instance, seed_of(rule)):
+        for feeds, numbers in _feeds(instance, seed_of(rule)):
             try:
                 before = trial.compute(instance.graph, feeds)
                 got = trial.compute(after, feeds)
@@ -79,13 +97,15 @@ def missing_inexact(rule: Rule, bench: Bench) -> Diagnostic | None:
                 continue
             pairs = list(zip(before, got, strict=False))
             found += (item for pair in pairs for item in differences(*pair))
-            is_wrong |= is_ordinary and any(parts_beyond_rounding(*pair) for pair in pairs)
+            if numbers is not _Numbers.SPECIAL and any(parts_beyond_rounding(*pair) for pair in pairs):
+                wrong_on.add(numbers)
     if not found:
         return None
     rounding = max((item for item in found if item.ulps < np.inf), key=lambda item: item.ulps, default=None)
     special = next((item for item in found if item.ulps == np.inf), None)
     notes = tuple(str(item) for item in (rounding, special) if item is not None)
-    facts = {"rule": rule.name.name, "remedy": _WRONG if is_wrong else _ADMIT}
+    remedy = _WRONG if _Numbers.OWN in wrong_on else _WRONG_OUTSIDE if wrong_on else _ADMIT
+    facts = {"rule": rule.name.name, "remedy": remedy}
     return Diagnostic(table.NOT_EXACT, facts, rule.name.span, notes=notes, severity="warning")
 
 
@@ -107,15 +127,50 @@ def _applied(rule: Rule, bench: Bench) -> Iterator[tuple[Trial, Instance, Graph]
             continue  # `rules test` says what is wrong with it
 
 
-def _feeds(instance: Instance, seed: int) -> Iterator[tuple[Mapping[str, Array], bool]]:
-    """Yield inputs, each with whether all of its numbers are ordinary ones."""
+def _feeds(instance: Instance, seed: int) -> Iterator[tuple[Mapping[str, Array], _Numbers]]:
+    """Yield inputs, each with the kind of its numbers."""
     random = np.random.default_rng(seed)
-    yield instance.feeds, True
-    floats = {name for name, array in instance.feeds.items() if array.dtype.kind == "f" and array.size}
-    for _ in range(N_DRAWS if floats else 0):
-        drawn = {name: _redrawn(array, random) for name, array in instance.feeds.items() if name in floats}
-        yield {**instance.feeds, **drawn}, True
-        yield {**instance.feeds, **{name: _special(array, random) for name, array in drawn.items()}}, False
+    yield instance.feeds, _Numbers.OWN
+    floats = {name: array for name, array in instance.feeds.items() if array.dtype.kind == "f" and array.size}
+    if not floats:
+        return
+    for _ in range(N_DRAWS):
+        drawn = {name: _redrawn(array, random) for name, array in floats.items()}
+        yield {**instance.feeds, **drawn}, _Numbers.OWN
+        yield (
+            {**instance.feeds, **{name: _special(array, random) for name, array in drawn.items()}},
+            _Numbers.SPECIAL,
+        )
+    yield (
+        {**instance.feeds, **{name: _widened(array, random) for name, array in floats.items()}},
+        _Numbers.OTHER,
+    )
+    for signed in _signed(floats):
+        yield {**instance.feeds, **signed}, _Numbers.OTHER
+
+
+def _signed(floats: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
+    """Yield inputs of zeros and ones of both signs: each alone, then each with each of every other input.
+
+    What an input has no room for comes in the next one; the mixed ones are `MAX_SIGNED` at most.
+    """
+    for value in _SIGNED:
+        yield {name: np.full_like(array, value) for name, array in floats.items()}
+    values = np.array(_SIGNED)
+    n_elements = min(array.size for array in floats.values())
+    n_runs = min(MAX_SIGNED, -(-(len(values) ** len(floats)) // n_elements))
+    for run in range(n_runs):
+        mixed: dict[str, Array] = {}
+        for place, (name, array) in enumerate(floats.items()):
+            turns = (np.arange(array.size) + run * n_elements) // len(values) ** place
+            mixed[name] = values[turns % len(values)].reshape(array.shape).astype(array.dtype)
+        yield mixed
+
+
+def _widened(array: Array, random: np.random.Generator) -> Array:
+    """Return numbers of both signs, up to a thousand times as large as those of an array."""
+    factors = random.choice([-1.0, 1.0], array.shape) * 10.0 ** random.uniform(0, 3, array.shape)
+    return (_redrawn(array, random).astype(np.float64) * factors).astype(array.dtype)
 
 
 def _redrawn(array: Array, random: np.random.Generator) -> Array:

@@ -78,6 +78,65 @@ def test_numbers_that_are_special_count_too(text: str, note: str) -> None:
     assert any(note in found for found in notes(text))
 
 
+@pytest.mark.parametrize("shape", ["", "1", "2", "3", "2, 3", "3, 3", "2, 1, 2"])
+@pytest.mark.parametrize(
+    ("match", "build", "changes"),
+    [
+        ("y = Sub(0, x)", "y = Neg(x)", {"0.0 becomes -0.0"}),
+        ("y = Add(x, 0)", "y = x", {"-0.0 becomes 0.0", "0.0 becomes -0.0"}),
+        ("y = Sub(x, z)", "y = Neg(Sub(z, x))", {"0.0 becomes -0.0"}),
+        ("y = Add(x, z)", "y = Neg(Sub(Neg(x), z))", {"0.0 becomes -0.0", "-0.0 becomes 0.0"}),
+        (
+            "y = Add(ReduceMax(x, keepdims=0), 0)",
+            "y = ReduceMax(x, keepdims=0)",
+            {"0.0 becomes -0.0", "-0.0 becomes 0.0"},
+        ),
+    ],
+)
+def test_zeros_of_both_signs_are_tried_at_any_shape(
+    shape: str, match: str, build: str, changes: set[str]
+) -> None:
+    names = "x, z" if "z" in match else "x"
+    assert set(notes(rule("r", match, build), f"{names}: f32[{shape}]")) & changes
+
+
+@pytest.mark.parametrize(
+    ("match", "build", "test"),
+    [
+        ("y = Max(x, x)", "y = Relu(x)", "x: f32[2, 3] in 1.0 .. 2.0"),
+        ("y = Add(x, 0)", "y = Abs(Abs(x))", "x: f32[2, 3] in 0.5 .. 2.0"),
+        ("y = Clip(x, -5, 5)", "y = x", "x: f32[2, 3]"),
+        (
+            "y = AveragePool(Relu(x), kernel_shape=[2, 2])",
+            "y = Relu(AveragePool(x, kernel_shape=[2, 2]))",
+            "x: f32[1, 2, 6, 6] in 0.0 .. 1.0",
+        ),
+    ],
+)
+def test_a_rule_wrong_outside_of_its_tests_is_not_told_to_admit_it(match: str, build: str, test: str) -> None:
+    text = f"{rule('r', match, build)}    test:\n        {test}\n"
+    (fault,) = [item for item in analyse(text, "exactness").diagnostics if item.code.code == "E40134"]
+    assert "on numbers that its tests leave out: the rule is wrong there, or it needs a guard" in render(
+        [fault]
+    )
+    assert 'inexact "' not in render([fault])
+
+
+@pytest.mark.parametrize(
+    ("match", "build", "test"),
+    [
+        ("y = Mul(Mul(x, a), b)", "y = Mul(x, Mul(a, b))", "x, a, b: f32[8]"),
+        ("y = Add(Add(x, a), b)", "y = Add(x, Add(a, b))", "x, a, b: f32[8]"),
+        ("y = Log(Exp(x))", "y = x", "x: f32[64]"),
+        ("y = Sub(0, x)", "y = Neg(x)", "x: f32[2, 3]"),
+    ],
+)
+def test_a_rounding_on_any_numbers_is_one_to_admit(match: str, build: str, test: str) -> None:
+    text = f"{rule('r', match, build)}    test:\n        {test}\n"
+    (fault,) = [item for item in analyse(text, "exactness").diagnostics if item.code.code == "E40134"]
+    assert 'add `inexact "what changes"`' in render([fault])
+
+
 @pytest.mark.parametrize(
     "text",
     [
