@@ -21,19 +21,20 @@ from gerules.dsl.syntax import (
     Rule,
 )
 from gerules.dsl.tree import RuleError
-from gerules.dsl.values import CostView, Reject, Value
+from gerules.dsl.values import Reject
 from gerules.engine.binding import UNBOUND, Kind, Match
 from gerules.engine.build import Builder
 from gerules.engine.candidate import Candidate, CostOf, Infer, Refused
 from gerules.engine.evaluation import MatchEvaluator, RuleContext, names_of, spoken
+from gerules.engine.gates import Gates
 from gerules.engine.index import CONST
 from gerules.engine.keywords import is_equal, value_of_attr
 from gerules.engine.program import Program
-from gerules.engine.reasons import called
+from gerules.engine.reasons import partial_at, sources_of
 from gerules.engine.site import Site
-from gerules.engine.trace import Partial, RuleCount
+from gerules.engine.trace import RuleCount
 from gerules.engine.witness import Refusal, WatchedMatch
-from gerules.errors import Diagnostic, GerulesError, Span
+from gerules.errors import Diagnostic, GerulesError
 from gerules.ir import CycleError, Node, Origin, TensorType, ValueType, unify
 from gerules.ir import Value as GraphValue
 
@@ -114,7 +115,6 @@ class Applier:
         self._evaluator = evaluator
         self._context = context
         self._infer = infer
-        self._cost = cost
         self._phase = phase
         sides = sides_of(program.rule, program)
         self._replaced = self._places(sides.replaced)
@@ -122,6 +122,7 @@ class Applier:
         self._shared = self._places(program.plan.shared_names)
         self.faults: list[Diagnostic] = []
         """Faults of the rule found while running it, the first of each kind."""
+        self._gates = Gates(program, site, evaluator, cost, self._note) if cost and self.rule.gates else None
 
     def attempt(
         self,
@@ -145,7 +146,7 @@ class Applier:
             if refused.reason and isinstance(m, WatchedMatch):
                 m.refuse(Refusal("check", len(self.rule.steps), None, refused.reason, ""))
             if refused.reason and (count.best is None or count.best.depth <= self.program.n_calls):
-                count.best = self._partial(m, self.program.n_calls, None, refused.reason)
+                count.best = partial_at(m, self._site, self.program.n_calls, None, refused.reason)
             change = None
         if change is None:
             m.undo(mark)
@@ -160,6 +161,9 @@ class Applier:
             raise Refused("it made some of these nodes itself, and applies once")
         replaced = self._bound(m, self._replaced)
         removed = self._removed(m, matched, replaced) if rule.rewrite else {}
+        signature = self._gates.signature(m, removed) if self._gates is not None else None
+        if signature is not None and self._gates is not None:
+            self._gates.refuse_known(signature, count)
         if rule.steps and not self._run_steps(m, count):
             return None
         region = list(matched.values())
@@ -178,7 +182,8 @@ class Applier:
             types = self._checked_types(candidate)
             if is_same_region(candidate):
                 raise Refused("it would change nothing")
-            self._check_gates(m, candidate, count)
+            if self._gates is not None:
+                self._gates.check(m, candidate, count, signature)
         else:
             sources = tuple(dict.fromkeys(name for node in region for name in sources_of(node)))
         wanted = self._marks(m, candidate, marks) if rule.annotations else _NO_MARKS
@@ -296,45 +301,13 @@ class Applier:
             if not is_best:
                 return False
             reason = f"{verdict.reason} ({values})" if values else verdict.reason
-            count.best = self._partial(m, depth, condition.span, reason)
+            count.best = partial_at(m, self._site, depth, condition.span, reason)
         return False
-
-    def _partial(self, m: Match, depth: int, span: Span | None, reason: str) -> Partial:
-        node = m.nodes[0] if m.nodes else None
-        if node is None:
-            return Partial("", depth, span, reason)
-        sources = () if node.name else sources_of(node)
-        return Partial(sources[0] if sources else called(node, self._site.values), depth, span, reason)
 
     def _note(self, faults: Sequence[Diagnostic]) -> None:
         for fault in faults:
             if len(self.faults) < 8 and fault not in self.faults:
                 self.faults.append(fault)
-
-    def _check_gates(self, m: Match, candidate: Candidate, count: RuleCount) -> None:
-        if not self.rule.gates or self._cost is None:
-            return
-        before = candidate.cost(self._cost, list(candidate.removed.values()))
-        after = candidate.cost(self._cost, candidate.nodes)
-        views: dict[str, Value] = {"before": CostView(*before), "after": CostView(*after)}
-        for gate in self.rule.gates:
-            seen = self._evaluator.seen(m, self.program.scope, gate.test, views)
-            verdict = dsl.judge(gate, seen)
-            if verdict.fault is not None:
-                self._note([verdict.fault])
-            if not verdict.holds:
-                numbers = (
-                    f"time {before[0]:.4g} -> {after[0]:.4g} us, bytes {before[1]:.4g} -> {after[1]:.4g}"
-                )
-                count.refuse(verdict.reason)
-                if isinstance(m, WatchedMatch):
-                    ratio = after[0] / before[0] if before[0] else 1.0
-                    seen_text = f"{ratio:.4g} x the time: {numbers}"
-                    m.refuse(Refusal("gate", len(self.rule.steps), gate.span, verdict.reason, seen_text))
-                if count.best is None or count.best.depth <= self.program.n_calls + len(self.rule.steps):
-                    depth = self.program.n_calls + len(self.rule.steps) + 1
-                    count.best = self._partial(m, depth, gate.span, f"{verdict.reason} ({numbers})")
-                raise Refused("")
 
     # ------------------------------------------------------------ checks of the candidate
     def _build(self, builder: Builder) -> None:
@@ -465,11 +438,6 @@ def unify_plain(old: ValueType, new: ValueType) -> ValueType | None:
     if isinstance(old, TensorType) and isinstance(new, TensorType):
         return unify(old, TensorType(new.dtype, new.shape, old.format, old.groups))
     return unify(old, new)
-
-
-def sources_of(node: Node) -> tuple[str, ...]:
-    """Return the names of the model's nodes that a node stands for."""
-    return node.origin.sources or ((node.name,) if node.name else ())
 
 
 def origin_of(region: Sequence[Node], rule: str, phase: str) -> Origin:

@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gerules.engine.binding import Match
 from gerules.engine.index import CONST, Feature
 from gerules.engine.requirements import Requirement
+from gerules.engine.site import Site
 from gerules.engine.trace import Partial
 from gerules.errors import Span
 from gerules.ir import Graph, Node, Value
@@ -20,6 +22,20 @@ def called(node: Node, values: Mapping[int, Value]) -> str:
     """What people call a node: its name, or that of the first value it makes."""
     made = (values[value].name for value in node.writes() if value in values)
     return node.name or next((name for name in made if name), f"%{node.id}")
+
+
+def sources_of(node: Node) -> tuple[str, ...]:
+    """Return the names of the model's nodes that a node stands for."""
+    return node.origin.sources or ((node.name,) if node.name else ())
+
+
+def partial_at(m: Match, site: Site, depth: int, span: Span | None, reason: str) -> Partial:
+    """Return how far a rule came at a match, for whoever asks why it went no further."""
+    node = m.nodes[0] if m.nodes else None
+    if node is None:
+        return Partial("", depth, span, reason)
+    sources = () if node.name else sources_of(node)
+    return Partial(sources[0] if sources else called(node, site.values), depth, span, reason)
 
 
 def told_miss(span: Span | None, value: Value | None, maker: str | None, inputs: Collection[int]) -> str:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
-from gerules.engine.apply import Applier, Change, sources_of
+from gerules.engine.apply import Applier, Change
 from gerules.engine.ascent import Ascent
 from gerules.engine.binding import Match, Step, StepLimitError
 from gerules.engine.groups import NEIGHBOURS, climb
 from gerules.engine.index import Feature, GraphIndex
 from gerules.engine.probe import probe, sighting
 from gerules.engine.program import Program
-from gerules.engine.reasons import Untried, called, explain_untried, told_miss
+from gerules.engine.reasons import Untried, called, explain_untried, sources_of, told_miss
 from gerules.engine.requirements import LONGEST_CHAIN, Requirement
 from gerules.engine.session import Session
 from gerules.engine.trace import VETOED, Application, Partial, Proposal, RuleCount

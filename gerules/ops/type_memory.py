@@ -39,7 +39,7 @@ class TypeMemory:
     def get(self, key: Key, consts: Sequence[Const | None]) -> Known | None:
         """Return what was found; None when nothing was."""
         known = self._known.get(key)
-        return self._known.get((key, *map(_contents_of, consts))) if known is _BY_CONTENTS else known
+        return self._known.get((key, *map(contents_of, consts))) if known is _BY_CONTENTS else known
 
     def keep(self, key: Key, consts: Sequence[Const | None] | None, found: Known) -> None:
         """Remember what was found; with `consts`, only for what these hold."""
@@ -49,7 +49,7 @@ class TypeMemory:
             self._known[key] = found
         else:
             self._known[key] = _BY_CONTENTS
-            self._known[(key, *map(_contents_of, consts))] = found
+            self._known[(key, *map(contents_of, consts))] = found
 
 
 def _kind_of(value: Attr) -> object:
@@ -57,7 +57,7 @@ def _kind_of(value: Attr) -> object:
     return tuple([type(item) for item in value]) if isinstance(value, tuple) else type(value)
 
 
-def _contents_of(const: Const | None) -> object:
+def contents_of(const: Const | None) -> object:
     """What tells a constant from others of its element type and shape."""
     if const is None or const.array.nbytes > _LARGEST_COMPARED_BYTES or const.array.dtype.kind == "O":
         return const

@@ -9,7 +9,7 @@ from gerules.dsl import RuleBook
 from gerules.dsl.book import suggest
 from gerules.dsl.syntax import Rule
 from gerules.dsl.values import Value
-from gerules.engine.apply import sources_of
+from gerules.engine.reasons import sources_of
 from gerules.errors import table
 from gerules.ir import Dim, Graph, Node
 from gerules.pipeline.errors import PipelineError

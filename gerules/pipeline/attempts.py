@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final, Literal
 
-from gerules.engine.apply import sources_of
 from gerules.engine.index import CONST, Feature
 from gerules.engine.program import Plan
+from gerules.engine.reasons import sources_of
 from gerules.engine.witness import Applied, Sighting, When
 from gerules.errors import Span
 

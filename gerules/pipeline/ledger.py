@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from gerules.backend.ports import input_names
-from gerules.engine.apply import sources_of
+from gerules.engine.reasons import sources_of
 from gerules.errors import GerulesError
 from gerules.ir import Graph, Node, TensorType, dtype_of
 from gerules.passes.casts import PHASE as PRECISION

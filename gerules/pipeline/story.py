@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Unpack
 
 from gerules.dsl import RuleBook
-from gerules.engine.apply import sources_of
 from gerules.engine.index import Feature
+from gerules.engine.reasons import sources_of
 from gerules.engine.witness import Applied, Sighting, When
 from gerules.ir import Graph, Node
 from gerules.pipeline.api import Model, graph_of

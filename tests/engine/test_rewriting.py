@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -440,30 +438,6 @@ rule sink in s:
         assert ops(run(text, m.graph(one))[0]) == ["Transpose", "Tanh"]
         two = m.op("Transpose", m.op("Tanh", m.op("Transpose", x, perm=(1, 0))), perm=(1, 0))
         assert ops(run(text, m.graph(two))[0]) == ["Tanh", "Transpose", "Transpose"]
-
-
-def price(node, inputs, outputs):
-    return SimpleNamespace(time=1.0, bytes=10.0, flops=0.0)
-
-
-class TestGates:
-    TEXT = """
-rule r in s:
-    match:
-        y = Relu(Tanh(x))
-    gate:
-        after.time < 0.4 * before.time    else "not faster"
-    rewrite:
-        y = Neg(x)
-"""
-
-    def test_a_gate_sees_what_was_built(self):
-        m = Maker()
-        graph = m.graph(m.op("Relu", m.op("Tanh", m.input("x", 2))))
-        after, trace = run(self.TEXT, graph, cost=price)
-        assert after is graph and trace.rules["r"].refusals == {"not faster": 1}
-        assert "time 2 -> 1 us" in trace.rules["r"].best.reason
-        assert ops(run(self.TEXT.replace("0.4", "0.6"), graph, cost=price)[0]) == ["Neg"]
 
 
 class TestBodies:

@@ -1,0 +1,117 @@
+"""Gates: what a rewrite costs before and after, and which refusals need not be worked out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from gerules.dsl import expr as dsl
+from gerules.dsl.values import CostView, Value
+from gerules.engine.binding import Match
+from gerules.engine.candidate import Candidate, CostOf, Refused
+from gerules.engine.evaluation import MatchEvaluator
+from gerules.engine.program import Program
+from gerules.engine.reasons import partial_at
+from gerules.engine.site import Site
+from gerules.engine.trace import RuleCount
+from gerules.engine.witness import Refusal, WatchedMatch
+from gerules.errors import Diagnostic
+from gerules.ir import Const, Node
+from gerules.ops.type_memory import contents_of
+
+_MOST_KEPT: Final = 10_000
+"""Refusals that are remembered; then all are forgotten."""
+
+_RANK_OF_DATA: Final = 2
+"""Shapes, axes, sizes and factors have one axis at most."""
+
+Signature = tuple[object, ...]
+"""What the costs of a match depend on."""
+
+
+class Gates:
+    """The gates of one rule. They see time, bytes and operations of what leaves and of what comes.
+
+    Where a gate has refused a match, others of the same form are refused without being built: equal
+    operators, attributes and types, wired alike. What a matrix of floating-point numbers holds shapes
+    nothing; other constants count by what they hold. Only refusals are remembered, so a rewrite is never
+    made unseen, and never while somebody watches, who sees the numbers.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        site: Site,
+        evaluator: MatchEvaluator,
+        cost: CostOf,
+        note: Callable[[Sequence[Diagnostic]], None],
+    ) -> None:
+        self._program = program
+        self._rule = program.rule
+        self._site = site
+        self._evaluator = evaluator
+        self._cost = cost
+        self._note = note
+        self._refused: dict[Signature, str] = {}
+
+    def signature(self, m: Match, removed: Mapping[int, Node]) -> Signature | None:
+        """Return what the costs of a match depend on; None when it is not to be remembered."""
+        if isinstance(m, WatchedMatch):
+            return None
+        values, consts = self._site.values, self._site.consts
+        numbers: dict[int, int] = {}
+        parts: list[object] = []
+        for node in m.nodes:
+            if node.bodies:
+                return None
+            parts += node.op, node.id in removed, len(node.inputs), *node.attrs.items()
+            for value in node.inputs:
+                if value is None:
+                    parts.append(None)
+                    continue
+                const = consts.get(value)
+                parts += numbers.setdefault(value, len(numbers)), values[value].type, _held(const)
+            for value in node.writes():
+                parts += numbers.setdefault(value, len(numbers)), values[value].type
+        return tuple(parts)
+
+    def refuse_known(self, signature: Signature, count: RuleCount) -> None:
+        """Raise Refused for a match of a form that was refused before."""
+        reason = self._refused.get(signature)
+        if reason is not None:
+            count.refuse(reason)
+            raise Refused("")
+
+    def check(self, m: Match, candidate: Candidate, count: RuleCount, signature: Signature | None) -> None:
+        """Raise Refused when a gate does not hold for what was built."""
+        before = candidate.cost(self._cost, list(candidate.removed.values()))
+        after = candidate.cost(self._cost, candidate.nodes)
+        views: dict[str, Value] = {"before": CostView(*before), "after": CostView(*after)}
+        program, n_steps = self._program, len(self._rule.steps)
+        for gate in self._rule.gates:
+            verdict = dsl.judge(gate, self._evaluator.seen(m, program.scope, gate.test, views))
+            if verdict.fault is not None:
+                self._note([verdict.fault])
+            if verdict.holds:
+                continue
+            numbers = f"time {before[0]:.4g} -> {after[0]:.4g} us, bytes {before[1]:.4g} -> {after[1]:.4g}"
+            count.refuse(verdict.reason)
+            if isinstance(m, WatchedMatch):
+                ratio = after[0] / before[0] if before[0] else 1.0
+                seen_text = f"{ratio:.4g} x the time: {numbers}"
+                m.refuse(Refusal("gate", n_steps, gate.span, verdict.reason, seen_text))
+            if count.best is None or count.best.depth <= program.n_calls + n_steps:
+                depth = program.n_calls + n_steps + 1
+                count.best = partial_at(m, self._site, depth, gate.span, f"{verdict.reason} ({numbers})")
+            if signature is not None:
+                if len(self._refused) >= _MOST_KEPT:
+                    self._refused.clear()
+                self._refused[signature] = verdict.reason
+            raise Refused("")
+
+
+def _held(const: Const | None) -> object:
+    """What tells a constant from others of its type, as far as costs may depend on it."""
+    if const is not None and const.array.ndim >= _RANK_OF_DATA and const.array.dtype.kind == "f":
+        return True
+    return contents_of(const)
