@@ -40,7 +40,7 @@ from gerules.dsl.tree import RuleError
 from gerules.ir import Graph
 from gerules.ops import Schemas
 from gerules.report.rule_bench import Bench, Place, seed_of
-from gerules.report.rule_graphs import instances
+from gerules.report.rule_graphs import Instance, instances
 from gerules.report.rule_inputs import Unbuildable
 
 _MOST_WAYS: Final = 6
@@ -66,7 +66,7 @@ def unifications(one: Reading, two: Reading, schemas: Schemas) -> Iterator[Unifi
         return  # what takes so long to compare is not worth a finding
 
 
-def merged_graphs(one: Reading, two: Reading, place: Place, bench: Bench) -> Iterator[Graph]:
+def merged_graphs(one: Reading, two: Reading, place: Place, bench: Bench) -> Iterator[Instance]:
     """Yield graphs that both patterns match at one node, as far as the tests give them values."""
     if any(
         reading.variant.has_group or any(c.times > 1 for c in reading.variant.calls) for reading in (one, two)
@@ -81,7 +81,7 @@ def merged_graphs(one: Reading, two: Reading, place: Place, bench: Bench) -> Ite
             rule, test = writer.write(is_read=is_read)
             try:
                 found = instances(rule, test, place.setting, limit=1, seed=seed_of(one.rule))
-                yield from (instance.graph for instance in found if not _is_foldable(instance.graph))
+                yield from (instance for instance in found if not _is_foldable(instance.graph))
             except (Unbuildable, RuleError):
                 continue
 

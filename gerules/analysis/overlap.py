@@ -29,7 +29,7 @@ from gerules.errors import Diagnostic, GerulesError, table
 from gerules.ir import Graph, print_graph
 from gerules.pipeline.story import RewriteListener
 from gerules.report.rule_bench import FUEL, Bench, Place, seed_of
-from gerules.report.rule_graphs import instances
+from gerules.report.rule_graphs import Instance, instances
 from gerules.report.rule_inputs import Unbuildable
 
 MOST_VARIANTS: Final = 64
@@ -132,27 +132,33 @@ class Overlaps:
     ) -> Overlap | None:
         """Return an overlap on a graph on which both apply at one node, with results that never meet."""
         place = self._place(first, where)
-        for graph in islice(self._graphs(first, second, place), _MOST_GRAPHS):
-            one, two = self._apply(graph, first, place), self._apply(graph, second, place)
-            if one is None or two is None or one.matched.isdisjoint(two.matched):
-                continue
-            if self._normal(one.after, phase, where, place) != self._normal(two.after, phase, where, place):
-                return Overlap(first, second, graph, phase.name, where)
+        for instance in islice(self._graphs(first, second, place), _MOST_GRAPHS):
+            if self._is_overlap(instance.graph, first, second, phase, where, place):
+                bare = instance.bare()
+                is_shown = self._is_overlap(bare, first, second, phase, where, place)
+                return Overlap(first, second, bare if is_shown else instance.graph, phase.name, where)
         return None
 
-    def _graphs(self, first: Rule, second: Rule, place: Place) -> Iterator[Graph]:
+    def _is_overlap(
+        self, graph: Graph, first: Rule, second: Rule, phase: RunningPhase, where: Surroundings, place: Place
+    ) -> bool:
+        one, two = self._apply(graph, first, place), self._apply(graph, second, place)
+        if one is None or two is None or one.matched.isdisjoint(two.matched):
+            return False
+        return self._normal(one.after, phase, where, place) != self._normal(two.after, phase, where, place)
+
+    def _graphs(self, first: Rule, second: Rule, place: Place) -> Iterator[Instance]:
         for a in self._read(first):
             for b in self._read(second):
                 yield from islice(merged_graphs(a, b, place, self._bench), 4)
         yield from self._own_graphs(first, place)
         yield from self._own_graphs(second, place)
 
-    def _own_graphs(self, rule: Rule, place: Place, limit: int = 4) -> Iterator[Graph]:
+    def _own_graphs(self, rule: Rule, place: Place, limit: int = 4) -> Iterator[Instance]:
         for test in rule.tests:
             if test.expects_match:
                 try:
-                    found = instances(rule, test, place.setting, limit=limit, seed=seed_of(rule))
-                    yield from (instance.graph for instance in found)
+                    yield from instances(rule, test, place.setting, limit=limit, seed=seed_of(rule))
                 except (Unbuildable, GerulesError):
                     continue
 
@@ -197,7 +203,7 @@ class Overlaps:
             return None
         place = self._place(second, where)
         n_seen = 0
-        for graph in islice(self._own_graphs(second, place), _MOST_GRAPHS):
+        for graph in (item.graph for item in islice(self._own_graphs(second, place), _MOST_GRAPHS)):
             two = self._apply(graph, second, place)
             if two is None:
                 continue

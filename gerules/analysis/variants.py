@@ -45,7 +45,7 @@ from gerules.dsl.syntax import (
     patterns_in,
 )
 from gerules.engine.vocabulary import Vocabulary
-from gerules.report.rule_graphs import Choices
+from gerules.report.rule_choices import Choices
 
 MOST_VARIANTS: Final = 4096
 """Variants of one rule that are looked at."""

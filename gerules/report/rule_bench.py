@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -222,7 +222,8 @@ class Trial:
         if wrong := self.misplace(instance.graph, after):
             return wrong
         before = self.compute(instance.graph, instance.feeds)
-        return compare(before, self.compute(after, instance.feeds), test.rtol, test.atol)
+        got = self.compute(after, instance.feeds)
+        return compare(before, got, test.rtol, test.atol, widened=instance.widened)
 
     def misplace(self, before: Graph, after: Graph) -> str:
         """Say where storage formats fit no longer; empty when they do, or did not before."""
@@ -241,14 +242,24 @@ class Trial:
 
 
 def compare(
-    before: Sequence[Array], after: Sequence[Array], rtol: float | None = None, atol: float | None = None
+    before: Sequence[Array],
+    after: Sequence[Array],
+    rtol: float | None = None,
+    atol: float | None = None,
+    *,
+    widened: Collection[int] = (),
 ) -> str:
-    """Say where two results part; empty when they agree within a tolerance, by default the usual one."""
+    """Say where two results part; empty when they agree within a tolerance, by default the usual one.
+
+    `widened` are the places of results with an axis before their own, which is not spoken of.
+    """
     if len(before) != len(after):
         return f"{len(before)} results before, {len(after)} after"
     for place, (want, got) in enumerate(zip(before, after, strict=True)):
+        n_added = int(place in widened)
         if want.shape != got.shape or want.dtype != got.dtype:
-            return f"result {place} was {want.dtype}{list(want.shape)} and is {got.dtype}{list(got.shape)}"
+            one, two = list(want.shape)[n_added:], list(got.shape)[n_added:]
+            return f"result {place} was {want.dtype}{one} and is {got.dtype}{two}"
         relative = rtol if rtol is not None else RTOL.get(want.dtype.name, 0.0)
         absolute = atol if atol is not None else relative * 0.1
         one, two = want.astype(np.float64), got.astype(np.float64)
@@ -258,7 +269,7 @@ def compare(
             off = np.abs(one - two)
         off = np.where(np.isnan(off) & ~(np.isnan(one) & np.isnan(two)) & (one != two), np.inf, off)
         at = np.unravel_index(int(np.nanargmax(off)), off.shape)
-        spot = [int(axis) for axis in at]
+        spot = [int(axis) for axis in at[n_added:]]
         return f"result {place} differs most at {spot}: {one[at]:.8g} before, {two[at]:.8g} after"
     return ""
 

@@ -46,37 +46,13 @@ from gerules.dsl.syntax import (
     VariableOp,
 )
 from gerules.dsl.values import Value
-from gerules.ir import Attr, DType, Format, Graph, TensorType
+from gerules.ir import Attr, DType, Format, Graph, GraphEditor, TensorType
 from gerules.passes.format_costs import TRANSDATA
+from gerules.report.rule_choices import Choices, RandomChoices
 from gerules.report.rule_inputs import Array, Setting, TestGraph, Unbuildable
 
 N_COPIES: Final = 2
 """Members of a group, and values of a list, unless the rule wants more; groups have one more, too."""
-
-
-class Choices:
-    """Answers questions with numbers; `following` yields choices until every run of answers was given."""
-
-    def __init__(self, script: Sequence[int] = ()) -> None:
-        self._script = script
-        self.taken: list[tuple[int, int]] = []
-
-    def pick(self, n: int) -> int:
-        """Return a number below `n`."""
-        place = len(self.taken)
-        answer = self._script[place] if place < len(self._script) else 0
-        self.taken.append((answer, n))
-        return answer
-
-    def following(self) -> Choices | None:
-        """Return the choices that come next, or None after the last."""
-        taken = list(self.taken)
-        while taken and taken[-1][0] + 1 >= taken[-1][1]:
-            taken.pop()
-        if not taken:
-            return None
-        last, _ = taken.pop()
-        return Choices([*(answer for answer, _ in taken), last + 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +60,8 @@ class Instance:
     """One graph of a test, the arrays to run it on, and how it came about.
 
     `is_whole`: it reads every value that the test gives; other alternatives go without some. `names` are the
-    values of the graph that names of the match stand for, those of groups and lists left out.
+    values of the graph that names of the match stand for, those of groups and lists left out. `read` are
+    outputs that stand for a value that cannot be one, with an axis put before; by the values they stand for.
     """
 
     graph: Graph
@@ -92,6 +69,21 @@ class Instance:
     choices: tuple[int, ...]
     is_whole: bool
     names: Mapping[str, int] = field(default_factory=dict[str, int])
+    read: Mapping[int, int] = field(default_factory=dict[int, int])
+
+    @property
+    def widened(self) -> frozenset[int]:
+        """The places of results that have an axis before their own."""
+        made = set(self.read.values())
+        return frozenset(place for place, value in enumerate(self.graph.outputs) if value in made)
+
+    def bare(self) -> Graph:
+        """Return the graph without the nodes that only read a result."""
+        stands_for = {made: value for value, made in self.read.items()}
+        editor = GraphEditor(self.graph)
+        editor.set_outputs([stands_for.get(value, value) for value in self.graph.outputs])
+        editor.prune()
+        return editor.commit()
 
 
 @dataclass(slots=True)
@@ -139,18 +131,7 @@ def random_instance(
     rule: Rule, test: RuleTest, setting: Setting, random: np.random.Generator, *, seed: int
 ) -> Instance:
     """Return one graph of a test, with answers drawn by `random`. Raises Unbuildable."""
-    return _Builder(rule, test, setting, _RandomChoices(random), np.random.default_rng(seed)).build()
-
-
-class _RandomChoices(Choices):
-    def __init__(self, random: np.random.Generator) -> None:
-        super().__init__()
-        self._random = random
-
-    def pick(self, n: int) -> int:
-        answer = int(self._random.integers(n))
-        self.taken.append((answer, n))
-        return answer
+    return _Builder(rule, test, setting, RandomChoices(random), np.random.default_rng(seed)).build()
 
 
 class _Builder:
@@ -164,6 +145,7 @@ class _Builder:
         self.parts = TestGraph(test, setting, random)
         self.editor = self.parts.editor
         self.ops: dict[str, str] = {}
+        self.read_by: dict[int, int] = {}
         self.chosen = {item.name.name: [op.name for op in item.ops] for item in test.choices}
 
     # ------------------------------------------------------------ the whole
@@ -186,7 +168,7 @@ class _Builder:
         wanted = {name for name, item in self.parts.given.items() if _has_value(item)} - self.parts.absent
         choices = tuple(answer for answer, _ in self.choices.taken)
         names = {name: value for name, value in frame.names.items() if value is not None}
-        return Instance(graph, self.parts.feeds, choices, wanted <= self.parts.used, names)
+        return Instance(graph, self.parts.feeds, choices, wanted <= self.parts.used, names, self.read_by)
 
     def outputs(self, frame: Frame) -> list[int]:
         """What the rewrite replaces, what escapes, and what nothing else reads."""
@@ -237,7 +219,10 @@ class _Builder:
         attrs: dict[str, Attr] = {}
         self.parts.put("Unsqueeze", "axes", (0,), inputs, attrs)
         read = self.parts.node("Unsqueeze", inputs, attrs, 1)[0]
-        return value if read is None else read
+        if read is None:
+            return value
+        self.read_by[value] = read
+        return read
 
     def group(self, many: ManyLines, frame: Frame) -> None:
         shared = {name.name for name in many.same}

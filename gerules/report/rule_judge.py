@@ -98,7 +98,7 @@ def judge(trial: Trial, instance: Instance, before: Sequence[Array], after: Grap
         got = trial.compute(after, instance.feeds)
     except GerulesError as error:
         return f"the right side cannot be computed: {error.diagnostics[0].message}"
-    wrong = compare(before, got)
+    wrong = compare(before, got, widened=instance.widened)
     if not wrong or len(before) != len(got):
         return wrong
     truth: Sequence[Array] | None = None

@@ -84,6 +84,7 @@ def test_an_overlap_is_shown_on_a_graph(one: str, two: str) -> None:
     found = found_in(one + two)
     assert [(item.code.code, item.severity) for item in found] == [("E40135", "warning")]
     assert found[0].facts["first"] == "a" and found[0].facts["second"] == "b"
+    assert "Unsqueeze" not in graph_of(found[0])
     check_both_apply(one + two, found[0])
 
 

@@ -20,7 +20,7 @@ from gerules.errors import Source
 from gerules.ir import Graph
 from gerules.ops import Schemas
 from gerules.report.rule_bench import Bench
-from gerules.report.rule_edits import count_of
+from gerules.report.rule_edits import count_of, dims_of
 from gerules.report.rule_search import Counterexample, Search, SearchCount
 from gerules.report.rule_test_text import test_text as text_of_test
 from gerules.report.rule_tests import RuleTestReport
@@ -210,6 +210,24 @@ def test_what_is_found_is_small(name: str):
     test = counterexample(name).test
     assert all(count_of(item) <= 4 for item in values(test)), text_of_test(test)
     assert len(test.inputs) <= 3
+
+
+@pytest.mark.parametrize(
+    ("build", "test", "reason"),
+    [
+        ("y = x", "x: f32[2, 3] = [0, 0, 0, 0, 0, -1]", "differs most at [1, 2]: 0 before, -1 after"),
+        ("y = x", "x: f32[] = fill(-1)", "differs most at []: 0 before, -1 after"),
+        ("y = Neg(x)", "x: f32[2, 3] = [0, 0, 0, 0, 0, 1]", "differs most at [1, 2]: 1 before, -1 after"),
+    ],
+)
+def test_a_difference_is_at_its_place_in_the_result(build: str, test: str, reason: str):
+    text = f"rule r in s:\n    match:\n        y = Relu(x)\n    rewrite:\n        {build}\n"
+    report = run(f"{text}    test:\n        {test}\n", generated=0)
+    assert [failure.reason for failure in report.failures] == [f"result 0 {reason}"]
+    (found,) = run(f"{text}    test:\n        {test}\n", generated=1).counterexamples
+    place = found.reason[found.reason.index("[") + 1 : found.reason.index("]")]
+    (item,) = values(found.test)
+    assert len([axis for axis in place.split(", ") if axis]) == len(dims_of(item))
 
 
 def test_a_rule_that_does_not_stop_is_found():
