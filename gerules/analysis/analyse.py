@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
 from gerules.analysis.absent import absent_needs
+from gerules.analysis.compiling import uncompiled
 from gerules.analysis.exactness import missing_inexact
 from gerules.analysis.guards import dead_guards
 from gerules.analysis.overlap import Overlaps
@@ -18,6 +19,7 @@ from gerules.analysis.wildcards import hidden_parameters
 from gerules.dsl.book import RuleBook
 from gerules.dsl.syntax import Rule
 from gerules.engine.define_schema import register_defines
+from gerules.engine.evaluation import RuleContext
 from gerules.errors import Diagnostic
 from gerules.ops import Schemas
 from gerules.report.rule_bench import Bench
@@ -53,14 +55,22 @@ def analyse_rules(
         on_step: Told what begins.
 
     Returns:
-        Warnings, and errors for rules that can never apply; nothing is raised for what they say.
+        Warnings, and errors for rules that can never apply or be compiled, which are left out of the rest;
+        nothing is raised for what they say.
     """
     schemas = Schemas()
     register_defines(book.defines.values(), schemas)
     survey = Surveyed(book, schemas)
+    context = RuleContext(survey.plain.scope, book.patterns)
+    faults = uncompiled(book.rules, context, survey.vocabulary, schemas)
     chosen = list(book.rules if rules is None else rules)
+    found = Analysis([item for rule in chosen for item in faults.get(rule.name.name, ())])
+    if faults:
+        # Such a rule never runs, so nothing else can be said of it.
+        chosen = [rule for rule in chosen if rule.name.name not in faults]
+        book = replace(book, rules=tuple(rule for rule in book.rules if rule.name.name not in faults))
+        survey = Surveyed(book, schemas)
     names = {rule.name.name for rule in chosen}
-    found = Analysis()
     if "termination" in only:
         on_step("termination")
         found.diagnostics += _termination(survey, names, found.stops)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from gerules.cli.guard import DIFFERENT, guarded, warn
+from gerules.cli.guard import DIFFERENT, FAULT, guarded, warn
 from gerules.cli.options import (
     DebugOption,
     DeviceOption,
@@ -119,7 +120,6 @@ def check_command(
     """
     from gerules.analysis.analyse import ANALYSES, analyse_rules
     from gerules.cli.progress import Steps
-    from gerules.dsl import RuleError
 
     wanted = {choose("--only", name, (*ANALYSES, "names")) for name in only or ANALYSES}
     book = load_book(paths, check_tests=True)
@@ -128,18 +128,33 @@ def check_command(
     with Steps("checking rules") as steps:
         analysis = analyse_rules(book, chosen, only=wanted, on_step=steps.begin)
     own = [item for item in book.warnings if item.span is None or item.span.source.name in names]
-    own += [item for item in analysis.diagnostics if item.severity == "warning"]
-    errors = [item for item in analysis.diagnostics if item.severity == "error"]
+    _tell_checked(
+        [*own, *analysis.diagnostics], sorted(names), len(chosen), stops=analysis.stops, is_json=json
+    )
+
+
+def _tell_checked(
+    found: Sequence[Diagnostic],
+    files: Sequence[str],
+    n_rules: int,
+    *,
+    stops: Mapping[str, bool],
+    is_json: bool,
+) -> None:
+    """Write what a check found, warnings first. Ends with FAULT where there are errors."""
+    warnings = [item for item in found if item.severity == "warning"]
+    errors = [item for item in found if item.severity == "error"]
+    if is_json:
+        about = {"files": files, "n_rules": n_rules, "stops": stops}
+        told = {"errors": errors, "warnings": warnings}
+        show_json({**about, **{key: [item.as_json() for item in items] for key, items in told.items()}})
+    else:
+        warn([*warnings, *errors])
+        counts = [(len(errors), "error"), (len(warnings), "warning")]
+        verdict = ", ".join(_counted(count, what) for count, what in counts if count) or "no faults"
+        show(f"{_counted(len(files), 'file')}, {_counted(n_rules, 'rule')}: {verdict}")
     if errors:
-        if not json:
-            warn(own)
-        raise RuleError(errors)
-    if json:
-        found = {"files": sorted(names), "n_rules": len(chosen), "stops": analysis.stops}
-        show_json({**found, "warnings": [item.as_json() for item in own]})
-        return
-    warn(own)
-    show(f"{_counted(len(names), 'file')}, {_counted(len(chosen), 'rule')}: {_verdict(own)}")
+        raise typer.Exit(FAULT)
 
 
 @rules_app.command("test")
@@ -290,7 +305,3 @@ def _counted(count: int, what: str) -> str:
     from gerules.errors.counts import count_text
 
     return count_text(count, what)
-
-
-def _verdict(warnings: list[Diagnostic]) -> str:
-    return _counted(len(warnings), "warning") if warnings else "no faults"

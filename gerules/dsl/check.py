@@ -23,7 +23,7 @@ from gerules.dsl.syntax import (
     match_lines,
     patterns_in,
 )
-from gerules.errors import Faults, table
+from gerules.errors import ErrorCode, Faults, table
 
 MAX_FAULTS: Final = 1000
 """With so many faults the rest of the rules is not looked at."""
@@ -35,8 +35,8 @@ def check_rules(
     """Check a book against the operators that exist.
 
     Returns:
-        The faults (E40003 names without meaning, E40106 circles, E40111 to E40118 calls, operators and
-        names that do not fit) and the warnings (E40117 names that nothing uses).
+        The faults (E40003 names without meaning, E40106 and E40138 circles, E40111 to E40118 calls,
+        operators and names that do not fit) and the warnings (E40117 names that nothing uses).
 
     Cost: linear in the text of the book.
     """
@@ -87,7 +87,7 @@ def _check_patterns(book: RuleBook, checker: RuleChecker) -> None:
 
 
 def _check_circles(book: RuleBook, faults: Faults) -> None:
-    """Record named patterns that contain themselves, and bases that extend each other in a circle."""
+    """Record circles: patterns in themselves, bases that extend and rules that override themselves."""
     from_patterns = {
         name: [op for clause in clauses for op in _patterns_used(clause.match, book)]
         for name, clauses in book.patterns.items()
@@ -100,9 +100,13 @@ def _check_circles(book: RuleBook, faults: Faults) -> None:
     for what, known in owners:
         bases = {name: [item.extends] if item.extends else [] for name, item in known.items()}
         _find_circles(what, bases, faults)
+    overridden = {rule.name.name: rule.overrides for rule in book.rules}
+    _find_circles("rules", overridden, faults, table.OVERRIDES_CIRCLE)
 
 
-def _find_circles(what: str, needs: Mapping[str, Iterable[Ident]], faults: Faults) -> None:
+def _find_circles(
+    what: str, needs: Mapping[str, Iterable[Ident]], faults: Faults, code: ErrorCode = table.CIRCLE
+) -> None:
     done: set[str] = set()
     for root in needs:
         path: list[str] = []
@@ -118,7 +122,7 @@ def _find_circles(what: str, needs: Mapping[str, Iterable[Ident]], faults: Fault
             ref = left.pop()
             if ref.name in path:
                 circle = " -> ".join([*path[path.index(ref.name) :], ref.name])
-                faults.add(table.CIRCLE, span=ref.span, what=what, path=circle)
+                faults.add(code, span=ref.span, what=what, path=circle)
             elif ref.name in needs and ref.name not in done:
                 stack.append((ref.name, list(needs[ref.name])))
                 path.append(ref.name)

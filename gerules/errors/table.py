@@ -1676,6 +1676,13 @@ NEEDS_ABSENT: Final = ErrorCode(
     " from ever applying there.",
     "bind `{name}` in every alternative, or let `where` ask whether `{name} is none`",
 )
+OVERRIDES_CIRCLE: Final = ErrorCode(
+    "E40138",
+    "overrides-circle",
+    "rules override each other in a circle: {path}",
+    "Each of these rules says that it goes before the next, so none of them can be the first.",
+    "remove `overrides` from one of them",
+)
 NO_RULE_TO_EXPORT: Final = ErrorCode(
     "E40141",
     "no-rule-to-export",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,21 @@ def test_a_rule_that_never_gets_its_turn_is_an_error(run: Run, tmp_path: Path) -
     path = tmp_path / "shadow.ger"
     path.write_text(SHADOW, encoding="utf-8")
     result = run("rules", "check", path, "--only", "overlap")
-    assert result.exit_code == 1 and result.stdout == ""
+    assert result.exit_code == 1 and result.stdout == "1 file, 2 rules: 1 error\n"
     assert "error[E40136]: narrow never gets its turn" in result.stderr
+
+
+def test_json_holds_warnings_beside_errors(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "both.ger"
+    path.write_text(LOOP + SHADOW.partition("\n")[2], encoding="utf-8")
+    shown = run("rules", "check", path, "--only", "overlap", "--only", "termination")
+    assert shown.exit_code == 1 and shown.stdout == "1 file, 4 rules: 1 error, 2 warnings\n"
+    result = run("rules", "check", path, "--only", "overlap", "--only", "termination", "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 1 and result.stderr == ""
+    assert [item["code"] for item in found["errors"]] == ["E40136"]
+    assert [item["code"] for item in found["warnings"]] == ["E40130", "E40130"]
+    assert found["n_rules"] == 4 and found["stops"]["custom"] is False
 
 
 def test_an_analysis_that_does_not_exist(run: Run) -> None:

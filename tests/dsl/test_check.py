@@ -185,6 +185,7 @@ def test_right_rules_pass(text: str) -> None:
         ("profile p extends q:\n    set a = 1\n", "E40003", "q", ""),
         ("profile p extends p:\n    set a = 1\n", "E40106", "p", ""),
         ("profile p:\n    disable nothing\n", "E40003", "nothing", ""),
+        ("rule r in s:\n    overrides r\n    match: y = Relu(x)\n    rewrite: y = x\n", "E40138", "r", ""),
         ("profile p:\n    set K = 1\n", "E40118", "K", ""),
         ("device d:\n    engine e: {Rel}\n", "E40111", "Rel", "did you mean Relu?"),
         ("device d:\n    lacks NOTHING\n", "E40112", "NOTHING", ""),
@@ -313,3 +314,16 @@ rule r in s:
     assert [item[:2] for item in faults(text.replace("fn ge::Made", "fn ge::Mode"))] == [
         ("E40111", "ge::Made")
     ] * 3
+
+
+def test_a_circle_of_overrides_is_told_with_its_rules() -> None:
+    rules = [
+        f"rule {one} in s:\n    overrides {two}\n    match: y = Relu(x)\n    rewrite: y = {one.title()}(x)\n"
+        for one, two in (("abs", "neg"), ("neg", "sin"), ("sin", "abs"))
+    ]
+    with pytest.raises(GerulesError) as caught:
+        load("".join(rules))
+    (fault,) = caught.value.diagnostics
+    assert fault.code.code == "E40138" and fault.span is not None and str(fault.span) == "f.ger:10:15"
+    assert fault.message == "rules override each other in a circle: abs -> neg -> sin -> abs"
+    load("".join(rules[:2]) + rules[2].replace("    overrides abs\n", ""))
