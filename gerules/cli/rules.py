@@ -191,7 +191,11 @@ def test_command(
     least: Annotated[
         float,
         typer.Option(
-            "--least-score", metavar="X", min=0.0, max=1.0, help="With --mutate: exit code 3 below it."
+            "--least-score",
+            metavar="X",
+            min=0.0,
+            max=1.0,
+            help="With --mutate: exit code 3 below it; so it is where a rule has no tests that hold.",
         ),
     ] = 0.0,
     json: JsonOption = False,
@@ -241,7 +245,7 @@ def test_command(
 def _mutate(
     book: RuleBook, rules: list[Rule], generated: int, seed: int, least: float, *, json: bool
 ) -> None:
-    """Show what became of the mutants of rules. Ends with DIFFERENT where the score is too low."""
+    """Show what became of the mutants of rules. Ends with DIFFERENT where the tests do not do."""
     from gerules.cli.progress import Steps
     from gerules.report.rule_mutation import mutate_rules
     from gerules.report.rule_report import mutant_grid, mutation_line, survivor_text
@@ -254,7 +258,7 @@ def _mutate(
         if report.survivors:
             show_lines([*survivor_text(report).split("\n"), ""])
         show(mutant_grid(report), "", mutation_line(report))
-    if report.total.score < least:
+    if not report.reaches(least):
         raise typer.Exit(DIFFERENT)
 
 

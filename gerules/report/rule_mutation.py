@@ -61,10 +61,10 @@ class KindCount:
     survived: int = 0
 
     @property
-    def score(self) -> float:
-        """The part that is caught, of those not proven equivalent; 1 when there are none."""
+    def score(self) -> float | None:
+        """The part that is caught, of those not proven equivalent; None when there are none."""
         caught = self.tested + self.checked
-        return caught / (caught + self.survived) if caught + self.survived else 1.0
+        return caught / (caught + self.survived) if caught + self.survived else None
 
     def add(self, other: KindCount) -> None:
         """Add the counts of another."""
@@ -80,7 +80,7 @@ class KindCount:
             "checked": self.checked,
             "equivalent": self.equivalent,
             "survived": self.survived,
-            "score": round(self.score, 4),
+            "score": None if self.score is None else round(self.score, 4),
         }
 
 
@@ -94,6 +94,11 @@ class MutationReport:
     survivors: list[Survivor] = field(default_factory=list[Survivor])
     unfit: list[str] = field(default_factory=list[str])
     """Rules whose tests do not hold, or that have none: their mutants say nothing."""
+
+    def reaches(self, least: float) -> bool:
+        """Whether the tests of all rules hold, and catch so large a part of the mutants."""
+        score = self.total.score
+        return not self.unfit and (score is None or score >= least)
 
     @property
     def total(self) -> KindCount:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gerules.errors.counts import count_text
 from gerules.report.quantities import time_text
 from gerules.report.rule_mutation import KindCount, MutationReport
 from gerules.report.rule_tests import RuleTestReport
 from gerules.report.tables import Column, Grid
+
+_MOST_NAMED: Final = 3
+"""Rules that a line names."""
 
 
 def failure_grid(report: RuleTestReport) -> Grid:
@@ -50,7 +55,7 @@ def mutant_grid(report: MutationReport) -> Grid:
     )
     counts = {kind: count for kind, count in report.kinds.items() if count != KindCount()}
     rows = [
-        (kind, str(c.tested), str(c.checked), str(c.equivalent), str(c.survived), f"{c.score:.1%}")
+        (kind, str(c.tested), str(c.checked), str(c.equivalent), str(c.survived), _percent(c.score))
         for kind, c in (*counts.items(), ("all", report.total))
     ]
     return Grid(columns, rows, "Edits of rules")
@@ -60,11 +65,16 @@ def mutation_line(report: MutationReport) -> str:
     """Return the score in one line."""
     total = report.total
     n_caught = total.tested + total.checked
-    unfit = f", {count_text(len(report.unfit), 'rule')} without tests that hold" if report.unfit else ""
+    shown = ", ".join(report.unfit[:_MOST_NAMED]) + (", …" if len(report.unfit) > _MOST_NAMED else "")
+    unfit = f", {count_text(len(report.unfit), 'rule')} without tests that hold ({shown})" if shown else ""
     return (
         f"{n_caught} of {n_caught + total.survived} edits of {count_text(report.n_rules, 'rule')} caught: "
-        f"score {total.score:.1%}{unfit} ({time_text(report.took_us)})"
+        f"score {_percent(total.score)}{unfit} ({time_text(report.took_us)})"
     )
+
+
+def _percent(score: float | None) -> str:
+    return "-" if score is None else f"{score:.1%}"
 
 
 def outcome_line(report: RuleTestReport) -> str:
