@@ -201,7 +201,7 @@ class TestGraph:
             inputs.append(None)
         param = schema.inputs[min(place, len(schema.inputs) - 1)]
         first = inputs[0]
-        array = np.asarray(value)
+        array = np.asarray(value, np.int64 if value == () else None)  # numpy makes an empty list float
         if array.dtype.kind == "f" or (param.type_var and param.type_var == schema.inputs[0].type_var):
             like = self.dtype_of(first) if first is not None else DType.F32
             array = array.astype(like.numpy)
