@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -16,6 +17,10 @@ _GEARS: Final = "Several shapes in one file"
 _RULES: Final = "Which rules"
 _INPUTS: Final = "Inputs"
 _OUTPUT: Final = "Output"
+_MOST_CHOICES: Final = 20
+"""Names that are all told where one is wrong; of more, the nearest."""
+
+_MOST_NEAR: Final = 5
 _ENDINGS: Final = (".onnx", ".mindir", ".om", ".graph", ".ger", ".npz")
 
 
@@ -294,7 +299,11 @@ def choose(option: str, value: str, known: Mapping[str, object] | Sequence[str])
 
     if value in known:
         return value
+    remedy = f"use one of {', '.join(known)}"
+    if len(known) > _MOST_CHOICES:
+        near = get_close_matches(value, known, n=_MOST_NEAR) or list(known)[:_MOST_NEAR]
+        remedy = f"use one of {len(known)} names, such as {', '.join(near)}"
     raise CliError(
         table.BAD_OPTION, option=option, value=value, reason="there is no such choice",
-        remedy=f"use one of {', '.join(known)}", notes=suggest(value, known),
+        remedy=remedy, notes=suggest(value, known),
     )  # fmt: skip

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from gerules.dsl.book import suggest
 from gerules.dsl.check_expr import Names, check_expr
 from gerules.dsl.check_ops import Operators
 from gerules.dsl.expressions import Expr, Ident
+from gerules.dsl.read_pattern import DTYPE_SPELLINGS
 from gerules.dsl.syntax import ANY
 from gerules.errors import Faults, Span, table
+
+ANNOTATION_KEYS: Final = frozenset({"engine"})
+"""The marks of `annotate` that passes read: `gerules.passes.placement` an engine."""
 
 
 class Kind(Enum):
@@ -68,3 +73,22 @@ class NameChecker:
     def bad_name(self, span: Span, name: str, reason: str) -> None:
         """Record a name that cannot stand for this."""
         self.faults.add(table.BAD_NAME, span=span, name=name, reason=reason)
+
+    def warn_of_key(self, key: Ident) -> None:
+        """Warn of a mark that no pass reads and that is nearly one of those that passes read."""
+        if key.name not in ANNOTATION_KEYS and (notes := suggest(key.name, ANNOTATION_KEYS)):
+            self.faults.add(
+                table.UNUSED_NAME,
+                span=key.span,
+                severity="warning",
+                notes=notes,
+                name=key.name,
+                kind="a mark that no pass reads",
+                remedy="write the name of a mark that passes read, or one that is not so near to it",
+            )
+
+    def warn_of_type(self, name: str, span: Span) -> None:
+        """Warn of an attribute's name that says an element type elsewhere."""
+        dtype = DTYPE_SPELLINGS.get(name.lower())
+        if dtype is not None:
+            self.faults.add(table.NAME_OF_TYPE, span=span, severity="warning", name=name, dtype=dtype)

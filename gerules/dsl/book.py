@@ -162,6 +162,9 @@ def suggest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """Return a note with the nearest known name, if one is near."""
     # Only names of about this length are compared: a file full of mistakes must not cost minutes.
     known = list(known)
+    same = [item for item in known if item.casefold() == name.casefold()]
+    if same:
+        return (f"did you mean {same[0]}?",)
     alike = [item for item in known if abs(len(item) - len(name)) <= 3][:_MAX_COMPARED]
     near = difflib.get_close_matches(name, alike, n=1)
     if not near and len(name) >= _SHORTEST_BEGINNING:

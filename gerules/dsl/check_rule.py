@@ -86,6 +86,7 @@ class RuleChecker(NameChecker):
         for line in rule.annotations:
             if bindings.kinds.get(line.value_name.name) is not Kind.RESULT:
                 self.undefined(line.value_name, [n for n, k in bindings.kinds.items() if k is Kind.RESULT])
+            self.warn_of_key(line.key)
             bindings.used |= self.expr(line.value, bindings.kinds)
         if rule.decreases is not None:
             bindings.used |= self.expr(rule.decreases, bindings.kinds)
@@ -96,7 +97,8 @@ class RuleChecker(NameChecker):
                 tests.check(test, bindings)
         for other in rule.overrides:
             if other.name not in self.names.book.rule_by_name:
-                self.undefined(other, self.names.book.rule_by_name)
+                notes = suggest(other.name, self.names.book.rule_by_name)
+                self.faults.add(table.UNKNOWN_RULE, span=other.span, name=other.name, notes=notes)
         if are_tests_read:  # which use names too
             self._warn_unused(bindings)
 
@@ -213,6 +215,8 @@ class RuleChecker(NameChecker):
                 self._pattern(arg, bindings)
         for attr in call.attrs:
             if isinstance(attr.pattern, CaptureAttr):
+                if attr.pattern.name not in bindings.kinds:
+                    self.warn_of_type(attr.pattern.name, attr.pattern.span)
                 bindings.bind(attr.pattern.name, Kind.ATTR, attr.pattern.span)
             elif isinstance(attr.pattern, ParamAttr):
                 self._param(attr.pattern.name, attr.pattern.span)

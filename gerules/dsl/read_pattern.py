@@ -59,6 +59,20 @@ from gerules.ir import DType
 DTYPES: Final = {dtype.value: dtype for dtype in DType if dtype is not DType.UNKNOWN}
 """Element types by the name texts use."""
 
+DTYPE_SPELLINGS: Final = {
+    f"{word}{n_bits}": DTYPES[f"{letter}{n_bits}"]
+    for word, letter, widths in (
+        ("float", "f", (16, 32, 64)),
+        ("fp", "f", (16, 32, 64)),
+        ("bfloat", "bf", (16,)),
+        ("int", "i", (4, 8, 16, 32, 64)),
+        ("uint", "u", (4, 8, 16, 32, 64)),
+        ("complex", "c", (64, 128)),
+    )
+    for n_bits in widths
+} | {"half": DType.F16, "float": DType.F32, "double": DType.F64}
+"""Element types by the names that ONNX and numpy have for them, in lower case."""
+
 DTYPE_CLASSES: Final = {
     "float": frozenset(dtype for dtype in DType if dtype.is_float),
     "int": frozenset(dtype for dtype in DType if dtype.is_integer),
@@ -150,15 +164,8 @@ def _dtypes(reader: Reader, tree: Tree[Token]) -> frozenset[DType]:
 
 def _fault_dtype(reader: Reader, token: Token) -> None:
     near = difflib.get_close_matches(token, [*DTYPES, *DTYPE_CLASSES], n=1)
-    spelt = {
-        "float32": "f32",
-        "float16": "f16",
-        "float64": "f64",
-        "int8": "i8",
-        "int32": "i32",
-        "int64": "i64",
-    }
-    best = spelt.get(str(token).replace("fp", "float")) or (near[0] if near else "")
+    spelt = DTYPE_SPELLINGS.get(token.lower())
+    best = spelt.value if spelt is not None else near[0] if near else ""
     remedy = f"did you mean {best}?" if best else "write one of " + ", ".join(DTYPES)
     reader.faults.add(table.UNKNOWN_DTYPE, span=reader.span(token), name=str(token), remedy=remedy)
 

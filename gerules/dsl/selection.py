@@ -86,15 +86,16 @@ def select_rules(book: RuleBook, environment: Environment) -> Selection:
     """
     faults = Faults()
     profiles = _profile_chain(book, environment, faults)
-    for switch in (*environment.enable, *environment.disable):
-        if not is_switch(book, switch):
-            faults.add(table.UNKNOWN_SWITCH, name=switch, notes=suggest(switch, switch_names(book)))
+    for option, switches in (("enable", environment.enable), ("disable", environment.disable)):
+        for switch in switches:
+            if not is_switch(book, switch):
+                _unknown(faults, option, switch, "rule, rule set or alias", switch_names(book))
     for switch in dict.fromkeys(environment.enable):
         if switch in environment.disable:
             faults.add(table.BOTH_SWITCHED, name=switch)
     for name in environment.params:
         if name not in book.params and name not in setting_names(book):
-            faults.add(table.UNKNOWN_SWITCH, name=f"${name}", notes=suggest(name, book.params))
+            _unknown(faults, "set", f"${name}", "parameter", book.params)
     faults.raise_if_any(RuleError)
     scope = _static_scope(book, environment, profiles)
     layers = [
@@ -194,14 +195,20 @@ def _static_scope(book: RuleBook, environment: Environment, profiles: Sequence[P
     return Scope(names, params, book.op_sets, None, book.functions)
 
 
+def _unknown(
+    faults: Faults, option: str, name: str, kind: str, known: Iterable[str], remedy: str = "correct the name"
+) -> None:
+    notes = suggest(name.removeprefix("$"), known)
+    faults.add(table.UNKNOWN_SWITCH, option=option, name=name, kind=kind, remedy=remedy, notes=notes)
+
+
 def _profile_chain(book: RuleBook, environment: Environment, faults: Faults) -> list[Profile]:
     """The profile and what it extends, base first."""
     if environment.profile is None:
         return []
     if environment.profile not in book.profiles:
-        faults.add(
-            table.UNKNOWN_SWITCH, name=environment.profile, notes=suggest(environment.profile, book.profiles)
-        )
+        remedy = f"use one of {', '.join(sorted(book.profiles))}" if book.profiles else "leave it out"
+        _unknown(faults, "profile", environment.profile, "profile", book.profiles, remedy)
         return []
     return list(bases_of(book.profiles[environment.profile], book.profiles))[::-1]
 

@@ -622,7 +622,7 @@ SWITCH_VALUE: Final = ErrorCode(
     "switch-value",
     "{name} cannot be switched to {value}",
     "A switch of a fusion switch file is on or off, in lower-case letters. The Graph Engine says E20003 here.",
-    "write on or off",
+    "write {form}",
 )
 SWITCHED_TWICE: Final = ErrorCode(
     "E21005",
@@ -1565,9 +1565,9 @@ BAD_NAME: Final = ErrorCode(
 UNKNOWN_SWITCH: Final = ErrorCode(
     "E40120",
     "unknown-switch",
-    "{name} is no rule, rule set, alias, profile or parameter",
-    "What switches a rule on or off names it, its set, an alias, or `all`.",
-    "correct the name",
+    "{option} cannot be {name}: there is no such {kind}",
+    "What switches a rule on or off names it, its set, an alias, or `all`; profiles and parameters have names too.",
+    "{remedy}",
 )
 BOTH_SWITCHED: Final = ErrorCode(
     "E40122",
@@ -1682,6 +1682,20 @@ OVERRIDES_CIRCLE: Final = ErrorCode(
     "rules override each other in a circle: {path}",
     "Each of these rules says that it goes before the next, so none of them can be the first.",
     "remove `overrides` from one of them",
+)
+UNKNOWN_RULE: Final = ErrorCode(
+    "E40139",
+    "unknown-rule",
+    "there is no rule {name}",
+    "`overrides` names another rule of these files, of what they include, or of those that come with gerules.",
+    "correct the name, or remove it",
+)
+NAME_OF_TYPE: Final = ErrorCode(
+    "E40142",
+    "name-of-type",
+    "{name} is no element type here, but a name for whatever the attribute is",
+    "Other tools write element types so; here such a name binds, and fits every type.",
+    "did you mean {dtype}? Otherwise take another name",
 )
 NO_RULE_TO_EXPORT: Final = ErrorCode(
     "E40141",

@@ -29,7 +29,7 @@ from gerules.dsl.tree import RuleError
 from gerules.dsl.values import ChainView, OpView, Value, ValueView, describe
 from gerules.engine.reasons import called
 from gerules.engine.search import STEP_BUDGET, Place, search
-from gerules.errors import Diagnostic, Source, table
+from gerules.errors import Diagnostic, GerulesError, Source, Span, table
 from gerules.errors.arguments import checked
 from gerules.ir import Dim, Graph, Node
 from gerules.ops import Schemas, infer_graph
@@ -178,9 +178,11 @@ def find(
 
 def _read_pattern(pattern: str, where: Sequence[str], book: RuleBook) -> Rule:
     """Return the rule that a pattern and conditions make, checked; it marks its result and does no more."""
-    lines = [line for line in pattern.strip("\n").splitlines() if line.strip()] or [""]
+    written = [line for line in pattern.strip("\n").splitlines() if line.strip()] or [""]
+    lines = written
     if not any("=" in line.partition("(")[0] or line.split()[:1] == ["many"] for line in lines):
-        lines = [f"{_RULE} = {lines[0].lstrip()}", *lines[1:]]
+        written = [written[0].lstrip(), *written[1:]]
+        lines = [f"{_RULE} = {written[0]}", *written[1:]]
     names = [name[1] for line in lines if (name := _NAME.match(line)) and name[1] not in ("_", "many")]
     if not names:
         raise PipelineError(
@@ -194,12 +196,34 @@ def _read_pattern(pattern: str, where: Sequence[str], book: RuleBook) -> Rule:
     told = (*(1 for _ in text), 1, *range(1, len(lines) + 1))
     text += ["    match:", *(f"        {line}" for line in lines)]
     source = Source("the pattern", "\n".join(text) + "\n", told)
-    rule = next(item for item in read_file(source).items if isinstance(item, Rule))
-    alone = replace(
-        book, rules=(rule,), rulesets={}, phases={}, pipelines={}, profiles={}, tables=(), devices={}
-    )
-    check_rules(alone, Schemas(), book.functions).raise_if_any(RuleError)
+    try:
+        rule = next(item for item in read_file(source).items if isinstance(item, Rule))
+        alone = replace(
+            book, rules=(rule,), rulesets={}, phases={}, pipelines={}, profiles={}, tables=(), devices={}
+        )
+        check_rules(alone, Schemas(), book.functions).raise_if_any(RuleError)
+    except GerulesError as error:
+        raise type(error)([_as_written(item, written) for item in error.diagnostics]) from None
     return rule
+
+
+def _as_written(item: Diagnostic, written: Sequence[str]) -> Diagnostic:
+    """Return a fault of the rule that a pattern became as one of the text that the user wrote.
+
+    The lines of the pattern end the rule; a fault of what stands above them, such as a condition, stays.
+    """
+    if item.span is None:
+        return item
+    made = item.span.source.text.rstrip("\n").split("\n")
+    line, column = item.span.source.line_column(item.span.start)
+    number = min(line, len(made)) - 1 - (len(made) - len(written))
+    if number < 0:
+        return item
+    n_put_before = len(made[min(line, len(made)) - 1]) - len(written[number])
+    at = len(written[number]) if line > len(made) else max(0, column - 1 - n_put_before)
+    start = sum(len(one) + 1 for one in written[:number]) + at
+    span = Span(Source(item.span.source.name, "\n".join(written)), start, start + len(item.span.text))
+    return replace(item, span=span)
 
 
 def _refuse_without_value(

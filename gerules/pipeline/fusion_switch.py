@@ -32,6 +32,7 @@ Source: the checks that the Graph Engine's priority manager makes of its configu
 """
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_FORM: Final = "on or off"
 _SHOWN: Final = 60
 """Characters shown of a wrong value."""
 
@@ -124,9 +125,13 @@ def _read_lines(source: Source, faults: Faults) -> FusionSwitch:
         span = Span(source, at, at + len(line))
         if not name:
             # Without a colon the whole line is the name of a pass that is switched to nothing.
-            faults.add(table.SWITCH_VALUE, span=span, name=_cut(line.strip(":")), value="nothing")
+            name, mark, value = (part.strip() for part in line.strip(":").partition("="))
+            form = f"{_cut(name)}:{_cut(value)}, with a colon" if mark else _FORM
+            shown = f"={_cut(value)}" if mark else "nothing"
+            faults.add(table.SWITCH_VALUE, span=span, name=_cut(name), value=shown, form=form)
         elif value not in ("on", "off"):
-            faults.add(table.SWITCH_VALUE, span=span, name=_cut(name), value=_cut(value) or "nothing")
+            shown = _cut(value) or "nothing"
+            faults.add(table.SWITCH_VALUE, span=span, name=_cut(name), value=shown, form=_FORM)
         elif name in seen:
             _add_twice(faults, span, name, source.name, seen[name])
         else:
@@ -170,7 +175,10 @@ def _switches(value: JsonValue, where: str, section: Section, faults: Faults) ->
         if isinstance(state, JsonText) and shown in ("on", "off"):
             yield PassSwitch(name.value, section, shown == "on", name.span)
         else:
-            faults.add(table.SWITCH_VALUE, span=state.span, name=_cut(name.value), value=_cut(shown) or '""')
+            told = _cut(shown) or '""'
+            faults.add(
+                table.SWITCH_VALUE, span=state.span, name=_cut(name.value), value=told, form=_FORM
+            )  # fmt: skip
 
 
 def _priorities(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final
@@ -152,6 +152,13 @@ def test_rules(
     return runner.report
 
 
+def _told(reasons: Collection[str]) -> str:
+    """Return reasons as one text; one that another tells with what was seen is left out."""
+    return "; ".join(
+        one for one in sorted(reasons) if not any(other.startswith(f"{one} (") for other in reasons)
+    )
+
+
 # pytest collects functions by this prefix; this one is no test.
 setattr(test_rules, "__test__", False)  # noqa: B010 (pyright knows no such attribute)
 
@@ -189,7 +196,10 @@ class _Runner:
 
     def fail(self, rule: Rule, test: RuleTest, reason: str, instance: Instance | None = None) -> None:
         choices = instance.choices if instance is not None else ()
-        self.report.failures.append(RuleFailure(rule.name.name, test.doc, test.span, reason, choices))
+        found = RuleFailure(rule.name.name, test.doc, test.span, reason, choices)
+        # Variants of a pattern that fail alike are one failure.
+        if all((item.span, item.reason) != (found.span, reason) for item in self.report.failures):
+            self.report.failures.append(found)
 
     def test(self, rule: Rule, test: RuleTest, held: set[int], refused: set[int]) -> str:
         """Run one test; returns what is wrong with it as a whole."""
@@ -198,7 +208,7 @@ class _Runner:
             return f"the rule is off: {place.selection.off[rule.name.name]}"
         trial = Trial(self.bench, rule, place)
         reasons: set[str] = set()
-        n_run = 0
+        n_run = n_fired = 0
         for instance in instances(rule, test, place.setting, limit=self.limit, seed=seed_of(rule)):
             if not test.expects_match and not instance.is_whole:
                 continue
@@ -209,8 +219,9 @@ class _Runner:
             held |= outcome.held
             refused |= outcome.refused
             is_fired = outcome.after is not None
+            n_fired += is_fired
             if is_fired != test.expects_match:
-                why = "; ".join(sorted(outcome.reasons)) or "the pattern does not match"
+                why = _told(outcome.reasons) or "the pattern does not match"
                 self.fail(rule, test, "it fires" if is_fired else f"it does not fire: {why}", instance)
                 continue
             if outcome.after is not None and rule.rewrite:
@@ -221,5 +232,7 @@ class _Runner:
         if not n_run:
             return "no variant of the pattern reads every value that the test gives"
         if test.reason is not None and not any(test.reason in reason for reason in reasons):
-            return f"it refuses for another reason: {'; '.join(sorted(reasons)) or 'none'}"
+            if reasons:
+                return f"it refuses for another reason: {_told(reasons)}"
+            return "" if n_fired else "it gives no reason: the pattern does not match"
         return ""

@@ -40,6 +40,9 @@ _WORDS: Final = {
 }
 _MAX_EXPECTED: Final = 12
 
+_BOUND_ITEM: Final = re.compile(r"(\w+)=\[[^\[\](){}=]*\Z")
+"""A keyword whose list is not closed yet."""
+
 _BRACKET: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`\n]*`|#[^\n]*|[()\[\]{}]')
 """A bracket, or what may hold one that does not count."""
 
@@ -161,6 +164,9 @@ def _describe(
         width = 1 if token.type.startswith(("_", "$")) else max(1, len(token))
         expected = error.accepts or error.expected
         found, hint = _found(token), _expectation(str(token), expected, literals)
+        listed = _BOUND_ITEM.search(source.text[start:at])
+        if listed is not None and token.type == "NAME" and "NAME" not in expected and "where" in keywords():
+            hint = f"a list of literals binds no names: write `{listed[1]}=name`, and compare it in `where`"
     elif isinstance(error, UnexpectedCharacters):
         at, width = start + (error.pos_in_stream or 0), 1
         char = source.text[at : at + 1]

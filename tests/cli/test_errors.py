@@ -113,11 +113,14 @@ def test_unknown_device_with_the_nearest(run: Run, model: Path, command: tuple[s
 def test_unknown_switches_are_told_together(run: Run, model: Path) -> None:
     text = fails(run, "E40120", "compile", model, "--enable", "conv_bia", "--disable", "nix", "--set", "q=1")
     assert len(codes(text)) == 3
-    assert "did you mean conv_bias?" in text and "$q is no rule" in text
+    assert "did you mean conv_bias?" in text and "set cannot be $q: there is no such parameter" in text
+    assert "enable cannot be conv_bia:" in text and "disable cannot be nix:" in text
 
 
 def test_unknown_profile_and_precision(run: Run, model: Path) -> None:
-    fails(run, "E40120", "compile", model, "--profile", "strikt")
+    text = fails(run, "E40120", "compile", model, "--profile", "strikt")
+    assert "profile cannot be strikt: there is no such profile" in text and "did you mean strict?" in text
+    assert "use one of blocks, fp16, fp32, " in text
     fails(run, "E50014", "compile", model, "--profile", "fp32", "--precision", "fp17")
 
 

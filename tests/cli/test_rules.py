@@ -195,3 +195,10 @@ def test_what_is_given_is_known_wherever_rules_were_read(
     monkeypatch.chdir(tmp_path)
     found = run_json("rules", "check", rules_folder() / "fusion" / "conv.ger")
     assert [Path(name).name for name in found["files"]] == ["conv.ger"]
+
+
+def test_a_rule_that_does_not_exist_is_told_with_the_nearest(run: Run) -> None:
+    result = run("rules", "test", "--rule", "conv_bia")
+    assert result.exit_code == 1 and "did you mean conv_bias?" in result.stderr
+    (hint,) = (line for line in result.stderr.splitlines() if "hint" in line)
+    assert "such as conv_bias, " in hint and len(hint) < 200

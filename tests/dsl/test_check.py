@@ -112,7 +112,7 @@ def test_right_rules_pass(text: str) -> None:
         (block("y = Relu(x)", extra="    where: a > 1\n    fold: a = 2\n"), "E40003", "a", ""),
         (block("y = Mul(x, $Q)"), "E40003", "$Q", ""),
         (block("y = Relu(x: @NCWH)"), "E40003", "NCWH", "did you mean NCHW?"),
-        ("rule r in s:\n    overrides q\n    match: y = Relu(x)\n    rewrite: y = x\n", "E40003", "q", ""),
+        ("rule r in s:\n    overrides q\n    match: y = Relu(x)\n    rewrite: y = x\n", "E40139", "q", ""),
         (block("y = Relu(c)\n        c = Neg(x)"), "E40118", "c", ""),
         (block("y = Relu(x)\n        y = Neg(x)"), "E40118", "y", ""),
         (block("y = Relu(x)", "x = Neg(y)"), "E40118", "x", ""),
@@ -185,6 +185,14 @@ def test_right_rules_pass(text: str) -> None:
         ("profile p extends q:\n    set a = 1\n", "E40003", "q", ""),
         ("profile p extends p:\n    set a = 1\n", "E40106", "p", ""),
         ("profile p:\n    disable nothing\n", "E40003", "nothing", ""),
+        (
+            "rule first in s: Neg(x) => x\nrule r in s:\n    overrides frist\n    match: y = Relu(x)\n"
+            "    rewrite: y = x\n",
+            "E40139",
+            "frist",
+            "did you mean first?",
+        ),
+        (block("y = Relu(x: [N])", extra="    where:\n        n > 1\n"), "E40003", "n", "did you mean N?"),
         ("rule r in s:\n    overrides r\n    match: y = Relu(x)\n    rewrite: y = x\n", "E40138", "r", ""),
         ("profile p:\n    set K = 1\n", "E40118", "K", ""),
         ("device d:\n    engine e: {Rel}\n", "E40111", "Rel", "did you mean Relu?"),
@@ -327,3 +335,34 @@ def test_a_circle_of_overrides_is_told_with_its_rules() -> None:
     assert fault.code.code == "E40138" and fault.span is not None and str(fault.span) == "f.ger:10:15"
     assert fault.message == "rules override each other in a circle: abs -> neg -> sin -> abs"
     load("".join(rules[:2]) + rules[2].replace("    overrides abs\n", ""))
+
+
+def warnings(text: str) -> list[tuple[str, str, str]]:
+    """Code, text pointed at, and hint of each warning."""
+    return [(item.code.code, item.span.text if item.span else "", item.hint) for item in load(text).warnings]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("float32", "f32"), ("fp16", "f16"), ("INT64", "i64"), ("bfloat16", "bf16"), ("double", "f64")],
+)
+def test_an_attribute_that_is_named_like_a_type_elsewhere(name: str, dtype: str) -> None:
+    hint = f"did you mean {dtype}? Otherwise take another name"
+    cast = block(f"y = Cast(x, to={name})", f"y = Cast(Relu(x), to={name})")
+    assert warnings(cast) == [("E40142", name, hint)]
+    assert warnings(block("y = Cast(x, to=f32)")) == []
+
+
+def test_a_mark_that_is_nearly_one_that_passes_read() -> None:
+    rule = "rule r in s:\n    match: y = Relu(x)\n    annotate: y.{} = 1\n"
+    ((code, name, _),) = warnings(rule.format("engin"))
+    assert (code, name) == ("E40117", "engin")
+    assert warnings(rule.format("engine")) == warnings(rule.format("colour")) == []
+
+
+def test_a_name_inside_a_list_of_literals() -> None:
+    with pytest.raises(GerulesError) as caught:
+        load(block("y = ReduceMax(x, axes=[0, ax])"))
+    (fault,) = caught.value.diagnostics
+    assert fault.span is not None and fault.span.text == "ax"
+    assert fault.hint == ("a list of literals binds no names: write `axes=name`, and compare it in `where`")

@@ -206,3 +206,22 @@ def test_a_condition_with_a_value_at_some_place_is_none(book: RuleBook, where: s
 def test_a_condition_that_is_never_asked_is_no_fault(graph: Graph, book: RuleBook) -> None:
     found = find(graph, "Sigmoid(x)", where="1/0", rules=book)
     assert (found.occurrences, found.warnings) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "place", "line"),
+    [
+        ("Relu(Conv(x", "the pattern:1:12", "Relu(Conv(x"),
+        ("  Rellu(x)", "the pattern:1:1", "Rellu(x)"),
+        ("a = Relu(x)\ny = Rellu(a)", "the pattern:2:5", "y = Rellu(a)"),
+    ],
+)
+def test_faults_show_the_text_as_it_was_written(
+    graph: Graph, book: RuleBook, pattern: str, place: str, line: str
+) -> None:
+    with pytest.raises(GerulesError) as caught:
+        find(graph, pattern, rules=book)
+    (fault,) = caught.value.diagnostics
+    assert fault.span is not None and str(fault.span) == place
+    number, _ = fault.span.source.line_column(fault.span.start)
+    assert fault.span.source.line(number) == line

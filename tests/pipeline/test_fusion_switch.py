@@ -288,3 +288,11 @@ def test_priorities_order_the_rules_of_a_phase() -> None:
     assert order_with({
         "Main": {"FirstPass": "4000", "FourthPass": "1999"}, "Down": {"third": "2001", "SecondPass": "2000"}
     }) == ["fourth", "first", "second", "third"]  # fmt: skip
+
+
+def test_a_line_with_an_equals_sign_is_told_to_take_a_colon() -> None:
+    with pytest.raises(GerulesError) as caught:
+        parse_fusion_switch(Source("s.cfg", "A:on\nconv_relu=off\n"))
+    (fault,) = caught.value.diagnostics
+    assert fault.message == "conv_relu cannot be switched to =off"
+    assert fault.hint == "write conv_relu:off, with a colon"
