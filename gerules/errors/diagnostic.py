@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import string
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar, Final, Literal
 
 from gerules.errors.counts import agree
@@ -12,6 +16,8 @@ from gerules.errors.printable import printable, printable_columns, printable_lin
 from gerules.errors.table import ErrorCode
 
 Severity = Literal["error", "warning"]
+
+_LINE_END: Final = re.compile("\n")
 
 _EXCERPT_COLUMNS: Final = 110
 """Longest source line shown whole; a longer one is cut around the caret."""
@@ -39,13 +45,25 @@ class Source:
     def line_column(self, offset: int) -> tuple[int, int]:
         """Return the 1-based line and column of a character offset."""
         offset = max(0, min(offset, len(self.text)))
-        line = self.text.count("\n", 0, offset) + 1
-        return line, offset - (self.text.rfind("\n", 0, offset) + 1) + 1
+        starts = _line_starts(self.text)
+        line = bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1
 
     def line(self, number: int) -> str:
         """Return the text of a 1-based line, without its end; empty when there is no such line."""
-        lines = self.text.split("\n")
-        return lines[number - 1].rstrip("\r") if 0 < number <= len(lines) else ""
+        starts = _line_starts(self.text)
+        if not 0 < number <= len(starts):
+            return ""
+        end = starts[number] - 1 if number < len(starts) else len(self.text)
+        return self.text[starts[number - 1] : end].rstrip("\r")
+
+
+@lru_cache(maxsize=8)
+def _line_starts(text: str) -> array[int]:
+    """Return the offset of each line's first character; kept, as one text may have very many faults."""
+    starts = array("q", [0])
+    starts.extend(found.end() for found in _LINE_END.finditer(text))
+    return starts
 
 
 @dataclass(frozen=True, slots=True)

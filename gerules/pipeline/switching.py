@@ -13,13 +13,14 @@ from gerules.dsl.book import suggest
 from gerules.dsl.selection import is_switch, switch_names
 from gerules.dsl.syntax import Rule
 from gerules.errors import Faults, Span, table
+from gerules.errors.counts import count_text
 from gerules.pipeline.fusion_switch import ALL, FusionSwitch, PassPriority, PassSwitch, Section
 
 GRAPH: Final[Section] = "GraphFusion"
 """The section of rule sets that declare no `kind`, where a section is needed."""
 
-_MOST_UNKNOWN: Final = 100
-"""Unknown names that each get a warning and a look for the nearest known one."""
+_MOST_UNKNOWN: Final = 20
+"""Unknown names that each get a warning and a look for the nearest known one; the rest are counted."""
 
 _FAR: Final = 1_000_000
 """Beyond every priority that rules give themselves: configured ones stand before or after all others."""
@@ -165,8 +166,8 @@ def _check_names(book: RuleBook, names: Mapping[str, Span], faults: Faults) -> N
     if rest := others[_MOST_UNKNOWN:]:
         faults.add(
             table.SWITCH_WITHOUT_RULE,
-            span=names[rest[0]], severity="warning", name=", ".join(rest),
-            reason=f"{len(rest)} more names that no rule, rule set or pass has",
+            span=names[rest[0]], severity="warning", name=count_text(len(rest), "more name"),
+            reason=f"no rule, rule set or pass is called so; the first {_MOST_UNKNOWN} are told one by one",
         )  # fmt: skip
 
 

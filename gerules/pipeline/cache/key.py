@@ -24,6 +24,7 @@ from typing import Final, cast
 import numpy as np
 
 from gerules.dsl import RuleBook
+from gerules.errors import Source
 from gerules.ir import Const, Graph
 from gerules.pipeline.cache.python_code import Uncacheable, add_function
 from gerules.pipeline.options import CompileOptions
@@ -83,6 +84,8 @@ class _State:
 
     def __init__(self) -> None:
         self._state = hashlib.blake2b(digest_size=32)
+        self._sources: dict[int, tuple[Source, bytes]] = {}
+        """Sources by id, with their digests: each of many spans holds the whole text that it is of."""
 
     def hexdigest(self) -> str:
         return self._state.hexdigest()
@@ -98,6 +101,8 @@ class _State:
             self._put("bytes", value)
         elif isinstance(value, Const):
             self._put("const", value.digest)
+        elif isinstance(value, Source):
+            self._put("source", self._source_digest(value))
         elif isinstance(value, Enum):
             self._put("enum", f"{kind.__name__}.{value.name}".encode())
         elif depth > _MAX_DEPTH:
@@ -129,6 +134,14 @@ class _State:
                 self.add(getattr(value, name), depth)
         else:
             raise Uncacheable(f"a {type(value).__name__} has no digest")
+
+    def _source_digest(self, source: Source) -> bytes:
+        known = self._sources.get(id(source))
+        if known is None:
+            state = _State()
+            state.add((source.name, source.text, source.lines))
+            known = self._sources[id(source)] = (source, state._state.digest())
+        return known[1]
 
     def _put(self, kind: str, content: bytes) -> None:
         self._state.update(f"{kind}:{len(content)}:".encode() + content)

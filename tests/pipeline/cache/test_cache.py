@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterator
+from hashlib import blake2b
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -130,6 +131,32 @@ def test_each_option_counts(stem: Graph, book: RuleBook, field: str) -> None:
     known = OTHER_OPTIONS.get(field, "a value of a field that this test does not know")
     other = dataclasses.replace(OPTIONS, **{field: known})
     assert compile_key(stem, book, other) != compile_key(stem, book, OPTIONS)
+
+
+def test_the_text_of_a_switch_file_is_digested_once(
+    stem: Graph, book: RuleBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "".join(f"NoSuchPass{n}:off\n" for n in range(1000))
+    fed: list[int] = []
+
+    class Counted:
+        def __init__(self, digest_size: int) -> None:
+            self.state = blake2b(digest_size=digest_size)
+
+        def update(self, content: bytes) -> None:
+            fed.append(len(content))
+            self.state.update(content)
+
+        def digest(self) -> bytes:
+            return self.state.digest()
+
+        def hexdigest(self) -> str:
+            return self.state.hexdigest()
+
+    monkeypatch.setattr("hashlib.blake2b", Counted)
+    options = dataclasses.replace(OPTIONS, fusion_switch=parse_fusion_switch(Source("fusion.cfg", text)))
+    compile_key(stem, book, options)
+    assert sum(size >= len(text) for size in fed) == 1
 
 
 def test_each_part_of_a_graph_counts(book: RuleBook) -> None:
