@@ -37,9 +37,6 @@ from gerules.ops.type_memory import TypeMemory
 _DEEPEST_DEFINE: Final = 32
 """Definitions that use defined operators inside each other."""
 
-_MOST_CACHED: Final = 20_000
-"""Types of defined operators remembered, by operator, attributes and input types."""
-
 
 def make_infer(schemas: Schemas, opsets: Mapping[str, int], extra: Extra | None = None) -> Infer:
     """Return inference for new nodes at these versions: gerules' own, `extra` for what it does not know."""
@@ -129,9 +126,9 @@ def expand_define(
 def define_extra(defines: Mapping[str, Define], *, schemas: Schemas, context: RuleContext) -> Extra:
     """Return inference for defined operators through what they compute (`gerules.ops.inference.Extra`).
 
-    Results are remembered by operator, attributes, input types and small constants.
+    Results are remembered, as `TypeMemory` does it.
     """
-    known: dict[object, tuple[ValueType, ...]] = {}
+    memory = TypeMemory()
     depth = 0
 
     def extra(
@@ -141,39 +138,23 @@ def define_extra(defines: Mapping[str, Define], *, schemas: Schemas, context: Ru
         define = defines.get(node.op)
         if define is None or depth >= _DEEPEST_DEFINE:
             return None
-        key = _key(node, inputs, consts)
-        found = known.get(key)
-        if found is None:
-            depth += 1
-            try:
-                inner = make_infer(schemas, {}, extra)
-                graph = expand_define(
-                    define,
-                    node,
-                    inputs,
-                    schemas=schemas,
-                    infer=inner,
-                    consts=consts,
-                    context=context,
-                )
-            finally:
-                depth -= 1
-            found = tuple(graph.type_of(value) for value in graph.outputs)
-            if len(known) >= _MOST_CACHED:
-                known.clear()
-            known[key] = found
-        return found
+        key = memory.key(node, inputs)
+        known = memory.get(key, consts)
+        if known is not None:
+            return known[0]
+        depth += 1
+        try:
+            inner = make_infer(schemas, {}, extra)
+            graph = expand_define(
+                define, node, inputs, schemas=schemas, infer=inner, consts=consts, context=context
+            )
+        finally:
+            depth -= 1
+        types = tuple(graph.type_of(value) for value in graph.outputs)
+        memory.keep(key, consts, (types, None))
+        return types
 
     return extra
-
-
-def _key(node: Node, inputs: Sequence[ValueType | None], consts: Sequence[Const | None]) -> object:
-    attrs = tuple(
-        (name, value.digest if isinstance(value, Const) else value)
-        for name, value in sorted(node.attrs.items())
-    )
-    small = tuple(const.digest if const is not None and const.array.size <= 64 else None for const in consts)
-    return node.op, repr(attrs), tuple(inputs), small, len(node.outputs)
 
 
 def _bind(

@@ -16,14 +16,11 @@ from gerules.engine.site import Site
 from gerules.engine.trace import RuleCount
 from gerules.engine.witness import Refusal, WatchedMatch
 from gerules.errors import Diagnostic
-from gerules.ir import Const, Node
+from gerules.ir import Node
 from gerules.ops.type_memory import contents_of
 
 _MOST_KEPT: Final = 10_000
 """Refusals that are remembered; then all are forgotten."""
-
-_RANK_OF_DATA: Final = 2
-"""Shapes, axes, sizes and factors have one axis at most."""
 
 Signature = tuple[object, ...]
 """What the costs of a match depend on."""
@@ -33,8 +30,8 @@ class Gates:
     """The gates of one rule. They see time, bytes and operations of what leaves and of what comes.
 
     Where a gate has refused a match, others of the same form are refused without being built: equal
-    operators, attributes and types, wired alike. What a matrix of floating-point numbers holds shapes
-    nothing; other constants count by what they hold. Only refusals are remembered, so a rewrite is never
+    operators, attributes and types, wired alike. What many floating-point numbers are shapes nothing;
+    other constants count by what they hold. Only refusals are remembered, so a rewrite is never
     made unseen, and never while somebody watches, who sees the numbers.
     """
 
@@ -70,7 +67,7 @@ class Gates:
                     parts.append(None)
                     continue
                 const = consts.get(value)
-                parts += numbers.setdefault(value, len(numbers)), values[value].type, _held(const)
+                parts += numbers.setdefault(value, len(numbers)), values[value].type, contents_of(const)
             for value in node.writes():
                 parts += numbers.setdefault(value, len(numbers)), values[value].type
         return tuple(parts)
@@ -108,10 +105,3 @@ class Gates:
                     self._refused.clear()
                 self._refused[signature] = verdict.reason
             raise Refused("")
-
-
-def _held(const: Const | None) -> object:
-    """What tells a constant from others of its type, as far as costs may depend on it."""
-    if const is not None and const.array.ndim >= _RANK_OF_DATA and const.array.dtype.kind == "f":
-        return True
-    return contents_of(const)

@@ -14,6 +14,9 @@ Vector = tuple[Dim, ...]
 LONGEST_VECTOR: Final = 256
 """Longer integer tensors are data, not shapes, axes or sizes."""
 
+MOST_FACTORS: Final = 8
+"""Longer tensors of floating-point numbers are data, not factors of sizes: a picture has not so many axes."""
+
 HIGHEST_RANK: Final = 64
 """Ranks beyond it are refused, so that a hostile shape vector cannot exhaust memory. numpy stops here too."""
 
@@ -125,9 +128,9 @@ class Call:
         return numbers if len(numbers) == len(known) else None
 
     def floats(self, index: int) -> tuple[float, ...] | None:
-        """Return the numbers a constant input of rank 0 or 1 holds."""
+        """Return the few numbers that a constant input of rank 0 or 1 holds."""
         const = self.consts[index] if index < len(self.consts) else None
-        if const is None or const.array.ndim > 1 or const.array.size > LONGEST_VECTOR:
+        if const is None or const.array.ndim > 1 or const.array.size > MOST_FACTORS:
             return None
         if const.array.dtype.kind not in "fiu":
             return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gerules.ir import Attr, Const, Node, ValueType
-from gerules.ops.call import Vector
+from gerules.ops.call import MOST_FACTORS, Vector
 
 Known = tuple[tuple[ValueType, ...], Vector | None]
 """The types of a node's outputs, and what is known of the entries of the first."""
@@ -58,7 +58,13 @@ def _kind_of(value: Attr) -> object:
 
 
 def contents_of(const: Const | None) -> object:
-    """What tells a constant from others of its element type and shape."""
-    if const is None or const.array.nbytes > _LARGEST_COMPARED_BYTES or const.array.dtype.kind == "O":
-        return const
-    return const.array.tobytes()
+    """What tells a constant from others of its element type and shape, as far as types may depend on it.
+
+    Of floating-point numbers only a few in a row can be factors of sizes; others shape nothing.
+    """
+    if const is None:
+        return None
+    array = const.array
+    if (array.ndim > 1 or array.size > MOST_FACTORS) and const.dtype.is_float:
+        return True
+    return const if array.nbytes > _LARGEST_COMPARED_BYTES or array.dtype.kind == "O" else array.tobytes()

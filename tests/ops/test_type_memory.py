@@ -13,7 +13,7 @@ from gerules.ir import NO_ATTRS, Attr, Const, DType, Graph, GraphEditor, Node, T
 from gerules.ops import Schemas, ShapeError, infer_graph, infer_nodes
 from gerules.ops.call import Vector
 from gerules.ops.inference import infer
-from gerules.ops.type_memory import TypeMemory
+from gerules.ops.type_memory import TypeMemory, contents_of
 
 SCHEMAS = Schemas()
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("*.onnx"))
@@ -65,6 +65,17 @@ def test_large_constants_are_told_apart_by_identity() -> None:
         dims[place] = 4
         found = ask(memory, "Reshape", [x, shape], [None, Const(dims)])
         assert found == f"f32[{', '.join(map(str, dims))}]"
+
+
+def test_what_many_numbers_hold_is_not_asked_for() -> None:
+    def contents(array: np.ndarray) -> object:
+        return contents_of(Const(array))
+
+    assert contents(np.ones((2, 2), np.float32)) == contents(np.zeros((2, 2), np.float32))
+    assert contents(np.ones(9, np.float32)) == contents(np.zeros(9, np.float32))
+    assert contents(np.ones(8, np.float32)) != contents(np.zeros(8, np.float32)), "sizes have factors"
+    assert contents(np.ones((2, 2), np.int64)) != contents(np.zeros((2, 2), np.int64)), "pads of a kind"
+    assert contents_of(None) is None
 
 
 def test_equal_numbers_of_another_kind_are_another_question() -> None:
