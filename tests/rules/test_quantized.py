@@ -119,3 +119,34 @@ def test_integers_take_the_place_of_dequantized_numbers(
 def test_strict_leaves_the_roundings_as_they_are(model: Path) -> None:
     compiled = gerules.compile(model, profile="strict")
     assert not {"qdq_conv", "qdq_matmul"} & set(compiled.summary().fusions)
+
+
+F32_LIMITS = (np.finfo(np.float32).tiny * 1.001, 1e-30, 0.1, 1 / 3, 1e30, np.finfo(np.float32).max / 255.001)
+F16_LIMITS = (6.11e-05, 0.001, 0.1, 1 / 3, 7.3, 256.75)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [(np.float32, scale) for scale in F32_LIMITS] + [(np.float16, scale) for scale in F16_LIMITS],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_pair_that_cancels_gives_every_step_back(dtype: type, scale: float, sign: int) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        [helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d"]),
+         helper.make_node("QuantizeLinear", ["d", "s", "z"], ["y"])],
+        "pair",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, (256,))],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, (256,))],
+        [helper.make_tensor("s", kind, (), [sign * scale]),
+         helper.make_tensor("z", TensorProto.UINT8, (), [77])],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = np.arange(256, dtype=np.uint8)
+    compiled = gerules.compile(model, profile="strict")
+    assert compiled.summary().fusions["dq_q_cancel"] == 1
+    apart = gerules.compile(model, profile="strict", disable=["dq_q_cancel"])
+    (kept,) = apart.run({"x": x}).values()
+    assert np.array_equal(kept, x)
+    (judged,) = ort_outputs(model.SerializeToString(), {"x": x}).values()
+    assert np.array_equal(judged, x)
