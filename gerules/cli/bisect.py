@@ -36,11 +36,14 @@ def bisect_command(
     inputs: InputsOption = None,
     seed: SeedOption = 0,
     rtol: Annotated[
-        float,
+        float | None,
         typer.Option(
-            metavar="X", min=0.0, help="Largest error over the largest magnitude.", rich_help_panel=_SEARCH
+            metavar="X",
+            min=0.0,
+            help="Largest error over the largest magnitude; default: by precision, as of compile --validate.",
+            rich_help_panel=_SEARCH,
         ),
-    ] = 1e-3,
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -90,12 +93,12 @@ def bisect_command(
     from gerules.cli.feeds import feed_paths
     from gerules.cli.model_feeds import target_feeds
     from gerules.cli.progress import Steps
-    from gerules.cli.running import default_rtol
     from gerules.errors import Diagnostic, table
     from gerules.errors.printable import printable_line
     from gerules.pipeline import load
     from gerules.pipeline.bisect import bisect
     from gerules.report.bisect_report import PROFILE_FILE, SWITCH_FILE, bisect_lines
+    from gerules.runtime.tolerances import default_rtol
     from gerules.text.files import write_files
 
     targets = [] if output is None else [output / SWITCH_FILE, output / PROFILE_FILE]

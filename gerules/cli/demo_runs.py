@@ -15,12 +15,13 @@ from gerules.cli.demo_model import SEED, make_demo_model
 from gerules.cli.errors import CliError
 from gerules.cli.feeds import make_feeds
 from gerules.cli.progress import Steps
-from gerules.cli.running import JUDGES, ONNXRUNTIME, REFERENCE, default_rtol, judge, open_program, timed
+from gerules.cli.running import JUDGES, ONNXRUNTIME, REFERENCE, judge, open_program, timed
 from gerules.errors import table
 from gerules.report.comparison import Array, compare_outputs
 from gerules.report.compile_report import CompileReport
 from gerules.report.quantities import time_text
 from gerules.report.run_report import Check
+from gerules.runtime.tolerances import default_rtol, reason_of_default
 from gerules.text.files import write_files
 
 TARGETS: Final = (("ascend910b", "fp16"), ("host", "fp32"))
@@ -94,7 +95,7 @@ def _run_one(
     with Steps(f"running {om_path.name}", 1, is_quiet=is_quiet):
         program = open_program(om_path, poison=True, threads=False, times=None)
         outputs, run_us = timed(program.run, feeds)
-    rtol, reason = default_rtol(precision), f"the default for {precision}"
+    rtol, reason = default_rtol(precision), reason_of_default(precision)
     checks = [
         Check(path.name, against, reason, compare_outputs(outputs, want, rtol=rtol))
         for against, want in wanted.items()

@@ -20,13 +20,14 @@ from gerules.cli.made_up import are_fixed, run_made_up, sizes_beside, try_sizes
 from gerules.cli.models import is_om
 from gerules.cli.progress import Steps
 from gerules.errors import table
-from gerules.ir import DType, Graph, TensorType, ValueType
+from gerules.ir import Graph, TensorType, ValueType
 from gerules.pipeline import load, make_toolchain, save, shipped_rules
-from gerules.report.comparison import RTOL_BY_DTYPE, Array, OutputDifference, compare_outputs, unpack
+from gerules.report.comparison import Array, OutputDifference, compare_outputs, unpack
 from gerules.report.run_report import Check
 from gerules.runtime.executor import FALLBACK, Executor
 from gerules.runtime.program import OpTime
 from gerules.runtime.reference import evaluate
+from gerules.runtime.tolerances import default_rtol, reason_of_default
 from gerules.text.files import write_files
 
 REFERENCE: Final = "reference"
@@ -186,7 +187,7 @@ def check_outputs(
         GerulesError: what reading and running the model raise; CliError E10003 when the judge cannot.
     """
     wanted = judge(model, feeds, against)
-    reason = "given" if rtol is not None else f"the default for {precision or 'fp32'}"
+    reason = "given" if rtol is not None else reason_of_default(precision)
     allowed = default_rtol(precision) if rtol is None else rtol
     found: Sequence[OutputDifference] = compare_outputs(outputs, wanted, rtol=allowed)
     return Check(str(model), against, reason, found)
@@ -230,7 +231,7 @@ def validate_om(om_path: Path, model: Path, *, is_quiet: bool = False) -> Check:
                 replace(item, name=f"{item.name} {label}".rstrip())
                 for item in compare_outputs(outputs, tried.result, rtol=allowed)
             ]
-        reason = f"the default for {program.precision or 'fp32'}"
+        reason = reason_of_default(program.precision)
         return Check(str(model), REFERENCE, reason, found, "; ".join(told))
 
 
@@ -244,14 +245,6 @@ def _plans(program: Program) -> list[tuple[str, Mapping[str, ValueType]]]:
 
 def _is_gear(program: Program, types: Mapping[str, ValueType]) -> bool:
     return any(all(gear[name] == type for name, type in types.items()) for gear in program.gears.values())
-
-
-def default_rtol(precision: str) -> float:
-    """Return the relative error that is allowed for a precision mode, by the least precise type in it."""
-    mode = precision.lower()
-    if "bf" in mode:
-        return RTOL_BY_DTYPE[DType.BF16]
-    return RTOL_BY_DTYPE[DType.F16 if "16" in mode else DType.F32]
 
 
 def judge(model: Path, feeds: Mapping[str, object], against: str) -> dict[str, Array]:

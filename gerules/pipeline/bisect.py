@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from time import perf_counter
 from typing import Final, Unpack
 
 from gerules.errors import Source, table
 from gerules.errors.arguments import checked
 from gerules.pipeline.api import Model, graph_of
-from gerules.pipeline.asking import Target, options_of
+from gerules.pipeline.asking import Target, options_of, toolchain_of
 from gerules.pipeline.bisect_result import BisectResult, Cause, Growth, Verdict
-from gerules.pipeline.delta import find_smallest, shortest
+from gerules.pipeline.delta import find_smallest, leave_out, shortest
 from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.experiment import Experiment, OutOfTrialsError, Trial
 from gerules.pipeline.fusion_switch import parse_fusion_switch
-from gerules.pipeline.ledger import Entry
+from gerules.pipeline.ledger import Entry, felt_errors
 from gerules.pipeline.options import CompileOptions
 from gerules.pipeline.remedy import Remedy, profile_name, profile_text, switch_text
 from gerules.pipeline.suspects import Suspect, Suspects
 from gerules.pipeline.toolchain import RuleInput, shipped_rules
+from gerules.runtime.tolerances import default_rtol, reason_of_default
 
 _FEW: Final = 4
 """As many suspects may share a fault. Of more, none of which makes the error jump, none is at fault."""
@@ -43,7 +45,7 @@ def bisect(
     model: Model,
     feeds: Mapping[str, object],
     *,
-    rtol: float = 1e-3,
+    rtol: float | None = None,
     against: str | None = None,
     most_compiles: int = 300,
     tell: Tell | None = None,
@@ -61,7 +63,8 @@ def bisect(
     Args:
         model: As `gerules.compile` takes it.
         feeds: Arrays by input name.
-        rtol: The largest error that is within tolerance.
+        rtol: The largest error that is within tolerance; without it what `gerules compile --validate` allows
+            for the precision mode, or for the one of `against` where that is more.
         against: A precision mode: the model compiled in it says what is wanted. Without it, the model as it
             is, run by meaning.
         most_compiles: Compiles after which the best so far is returned.
@@ -72,9 +75,10 @@ def bisect(
         GerulesError: what the compile as asked, or running it or the model, raises.
 
     Cost: for `k` culprits among `n` suspects at most `2 k log2 n` compiles and runs, and a few more; one
-    that stands out takes about eight.
+    that stands out takes about eight. A sum, and a remedy of several parts, take one or two more for each
+    part, of which no more are tried than half of the compiles that are left.
     """
-    if not rtol >= 0:
+    if rtol is not None and not rtol >= 0:
         raise PipelineError(
             table.BAD_OPTION, option="rtol", value=rtol, reason="it is no number from zero on",
             remedy="give the largest relative error that is allowed, such as 1e-3",
@@ -89,16 +93,22 @@ def bisect(
     book = shipped_rules(rules)
     started = perf_counter()
     graph = graph_of(model, book)
+    reason = "given"
+    if rtol is None:
+        precisions = (toolchain_of(book, graph, options).precision, against or "")
+        loosest = max(precisions, key=default_rtol)
+        rtol, reason = default_rtol(loosest), reason_of_default(loosest)
     lab = Experiment(graph, book, options, feeds, rtol=rtol, against=against, most_compiles=most_compiles)
     search = _Search(lab, tell or _tell_nobody)
     try:
         search.run()
+        search.reduce_remedy()
         search.check_remedy(rules)
     except KeyboardInterrupt:
         search.give_up("interrupted")
     except OutOfTrialsError:
         search.give_up("cut short")
-    return search.result(against or "the model", perf_counter() - started)
+    return search.result(against or "the model", reason, perf_counter() - started)
 
 
 def _tell_nobody(_: str) -> None:
@@ -115,12 +125,19 @@ class _Search:
     """Those of the compile as asked."""
     error_bare: float | None = None
     causes: list[Cause] = field(default_factory=list[Cause])
-    remedy: Remedy = field(default_factory=Remedy)
+    remedied: list[Suspect] = field(default_factory=list[Suspect])
+    """What the remedy is against, the most effective first."""
     error_remedied: float | None = None
+    is_remedy_minimal: bool = False
     switch_file: str = ""
     profile: str = ""
     best: tuple[Suspects, frozenset[int], float | None] | None = None
     """The smallest set known to fail in the search under way."""
+
+    @property
+    def remedy(self) -> Remedy:
+        """The remedy so far."""
+        return Remedy().plus(self.remedied)
 
     def run(self) -> None:
         """Look for one cause after the other until the compile is within tolerance, or none is left."""
@@ -148,17 +165,18 @@ class _Search:
             if self.lab.fails(bare) or not suspects.all:
                 self.verdict = "found" if self.causes else "not the rules"
                 return
-            ranked = suspects.ranked(self.lab.entries_of(trial))
+            entries = self.lab.entries_of(trial)
+            ranked = suspects.ranked(entries, felt_errors(trial.graph, entries))
             cause = self.cause(suspects, ranked, options, bare, trial)
             self.causes.append(cause)
             self.best = None
             known = self.remedy
             if cause.is_sum:
-                self.remedy = self.remedy_of_sum(suspects, ranked, cause)
+                self.remedied += self.remedy_of_sum(suspects, ranked, cause)
                 trial = self.lab.run(self.remedy.applied_to(self.lab.options))
                 self.error_remedied = trial.error
                 break
-            self.remedy = known.plus(cause.parts)
+            self.remedied += cause.parts
             if self.remedy == known:
                 break
         self.verdict = "found"
@@ -195,53 +213,60 @@ class _Search:
         errors[frozenset()] = bare.error
         errors[frozenset(ranked)] = full.error
         found = find_smallest(ranked, fails, is_gradual=is_gradual)
-        whole = suspects.closed(found.items)
-        if not found.is_minimal:
-            return self.told(suspects, frozenset(suspects.tops(whole)), whole, options, is_sum=True)
         # What the culprits need came along; one of those may be at fault alone.
-        smaller: frozenset[int] | None = whole
-        while smaller is not None:
-            whole = smaller
-            rests = (whole - {one} for one in suspects.tops(whole) if len(whole) > 1)
-            smaller = next((rest for rest in rests if fails(rest)), None)
-        parts = frozenset(suspects.tops(whole)) or whole
-        return self.told(suspects, parts, whole, options, is_sum=False)
+        whole = suspects.closed(found.items)
+        least = leave_out(
+            [place for place in ranked if place in whole],
+            fails,
+            may_go=lambda places: [place for place in places if place in suspects.tops(places)],
+            most_trials=self.lab.n_left // 2,
+        )
+        whole = frozenset(least.items)
+        without = {part: errors.get(whole - {part}) for part in suspects.tops(whole) or whole}
+        return self.told(
+            suspects, whole, without, options, is_sum=not found.is_minimal, is_minimal=least.is_minimal
+        )
 
     def told(
         self,
         suspects: Suspects,
-        parts: frozenset[int],
         whole: frozenset[int],
+        without: Mapping[int, float | None],
         options: CompileOptions,
         *,
         is_sum: bool,
+        is_minimal: bool,
     ) -> Cause:
-        """Compare a run with the parts and one without, value by value."""
+        """Compare a run with the parts and one without, value by value.
+
+        Args:
+            without: The parts, each with the error of outputs without it.
+        """
+        parts = sorted(without, key=lambda part: (_or_worst(without[part]), part))
         self.tell("where it begins")
         one = self.lab.run_with(suspects, whole, options, keeps_values=True)
-        two = self.lab.run_with(suspects, () if is_sum else whole - parts, options, keeps_values=True)
+        two = self.lab.run_with(
+            suspects, () if is_sum else whole - without.keys(), options, keeps_values=True
+        )
         is_run = one.compiled is not None and two.compiled is not None
         entries = self.lab.entries_of(one) if is_run else []
         growth = _growth(entries, self.lab.entries_of(two) if is_run else [])
-        at = None if is_sum else _start_of(growth, self.lab.rtol)
-        if is_sum:
-            named = {name for place in parts for name in suspects.all[place].sources}
-            own = [place for place, entry in enumerate(entries) if not named.isdisjoint(entry.sources)]
-            own.sort(key=lambda place: -entries[place].added)
-            around = [growth[place] for place in own[: 2 * _AROUND]]
-        else:
-            around = [] if at is None else growth[max(0, at - _AROUND) : at + _AROUND + 1]
+        felt = felt_errors(one.graph, entries) if is_run else {}
+        at = None if is_sum else _start_of(growth, [felt[item.node_id] for item in entries], self.lab.rtol)
+        around = [] if at is None else growth[max(0, at - _AROUND) : at + _AROUND + 1]
         return Cause(
-            tuple(suspects.all[place] for place in sorted(parts)),
-            tuple(suspects.all[place] for place in sorted(whole - parts)),
+            tuple(suspects.all[place] for place in parts),
+            tuple(suspects.all[place] for place in sorted(whole - without.keys())),
             is_sum,
+            is_minimal,
+            tuple(without[place] for place in parts),
             one.error,
             two.error,
             None if at is None else growth[at],
             tuple(around),
         )
 
-    def remedy_of_sum(self, suspects: Suspects, ranked: Sequence[int], cause: Cause) -> Remedy:
+    def remedy_of_sum(self, suspects: Suspects, ranked: Sequence[int], cause: Cause) -> list[Suspect]:
         """Leave out as many as it takes, those first that add most."""
         # What rules round is nothing beside float16; only where no node was lowered they are left out.
         kind = "lowered" if any(item.kind == "lowered" for item in cause.parts) else "rule"
@@ -252,9 +277,31 @@ class _Search:
             remedy = self.remedy.plus(worst[:n])
             return self.lab.passes(self.lab.run(remedy.applied_to(self.lab.options)))
 
-        return self.remedy.plus(worst[: shortest(len(worst), passes)])
+        return worst[: shortest(len(worst), passes)]
 
     # ------------------------------------------------------------ the remedy
+    def reduce_remedy(self) -> None:
+        """Leave out of the remedy what it takes not, and put the most effective first."""
+        if self.error_remedied is None or not self.error_remedied <= self.lab.rtol:
+            return
+        # Of a rule all applications go, so that one of its suspects stands for all.
+        units = list({item.rule or item.keeps: item for item in self.remedied}.values())
+        errors: dict[frozenset[Suspect], float | None] = {}
+
+        def passes(items: Sequence[Suspect]) -> bool:
+            n_best = len(self.remedied)
+            self.tell(f"a remedy of {len(items)} parts; the fewest that suffice are {n_best}")
+            trial = self.lab.run(Remedy().plus(items).applied_to(self.lab.options))
+            errors[frozenset(items)] = trial.error
+            if self.lab.passes(trial):
+                self.remedied, self.error_remedied = list(items), trial.error
+            return self.lab.passes(trial)
+
+        least = leave_out(units, passes, most_trials=self.lab.n_left // 2)
+        whole = frozenset(least.items)
+        self.remedied = sorted(least.items, key=lambda item: -_or_worst(errors.get(whole - {item})))
+        self.is_remedy_minimal = least.is_minimal
+
     def check_remedy(self, rules: Sequence[RuleInput]) -> None:
         """Compile with the switch file and with the profile, as a user would."""
         if self.error_remedied is None or not self.remedy.rules or self.first is None:
@@ -285,18 +332,20 @@ class _Search:
         self.verdict = verdict
         if self.best is not None:
             suspects, places, error = self.best
-            parts = frozenset(suspects.tops(places))
+            parts = suspects.tops(places)
             self.causes.append(
                 Cause(
-                    tuple(suspects.all[place] for place in sorted(parts)),
-                    tuple(suspects.all[place] for place in sorted(places - parts)),
+                    tuple(suspects.all[place] for place in parts),
+                    tuple(suspects.all[place] for place in sorted(places.difference(parts))),
                     len(parts) > _FEW,
-                    error,
-                    None,
+                    is_minimal=False,
+                    errors_without_one=(None,) * len(parts),
+                    error_with=error,
+                    error_without=None,
                 )
             )
 
-    def result(self, against: str, took_s: float) -> BisectResult:
+    def result(self, against: str, rtol_reason: str, took_s: float) -> BisectResult:
         """Return what was found."""
         lab = self.lab
         tools = None if self.first is None else self.first.finished.tools
@@ -309,6 +358,7 @@ class _Search:
             precision=tools.precision if tools is not None else lab.options.precision or "",
             against=against,
             rtol=lab.rtol,
+            rtol_reason=rtol_reason,
             verdict=self.verdict,
             error=None if self.first is None else self.first.error,
             error_bare=self.error_bare,
@@ -322,6 +372,7 @@ class _Search:
             profile_name=profile_name(lab.book) if self.profile else "",
             profile=self.profile,
             error_remedied=self.error_remedied,
+            is_remedy_minimal=self.is_remedy_minimal,
             n_compiles=lab.n_compiles,
             took_s=took_s,
         )
@@ -340,14 +391,22 @@ def _growth(entries: Sequence[Entry], others: Sequence[Entry]) -> list[Growth]:
     ]
 
 
-def _start_of(growth: Sequence[Growth], rtol: float) -> int | None:
-    """The first node out of tolerance that was not so before; else the one whose error grew most."""
-    for place, item in enumerate(growth):
-        if not item.after <= rtol and (item.before is None or item.before <= rtol):
+def _start_of(growth: Sequence[Growth], felt: Sequence[float], rtol: float) -> int | None:
+    """The first node out of tolerance that was not so before; else the one whose error grew most.
+
+    Args:
+        felt: As much of each error after as comes through to an output; no more of it counts.
+    """
+    for place, (item, error) in enumerate(zip(growth, felt, strict=True)):
+        if not error <= rtol and (item.before is None or item.before <= rtol):
             return place
-    rise = [_rise(item) for item in growth]
+    rise = [min(_rise(item), error) for item, error in zip(growth, felt, strict=True)]
     most = max(rise, default=0.0)
     return rise.index(most) if most > 0 else None
+
+
+def _or_worst(error: float | None) -> float:
+    return inf if error is None else error
 
 
 def _rise(item: Growth) -> float:

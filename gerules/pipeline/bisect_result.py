@@ -45,19 +45,24 @@ class Cause:
     """A smallest set of rewrites and lowerings with which outputs are out of tolerance.
 
     Attributes:
-        parts: What is at fault: each of them is needed, unless `is_sum`.
+        parts: What is at fault, the most effective first.
         needs: What made the nodes that the parts work on; without fault of its own.
-        is_sum: Too many add up for one of them to be at fault; `parts` are those that add most.
+        is_sum: They add up: none of them makes the error jump.
+        is_minimal: Without any one of the parts outputs are within tolerance: that was tried for each.
+        errors_without_one: By part, the largest relative error of an output with all of the set but this
+            part; None where that was not tried or came to nothing.
         error_with, error_without: The largest relative error of an output with the parts and with nothing but
             what they need.
         start: Where the error begins: the first node whose error is out of tolerance with the parts and not
-            without. None of a sum, and where no value of the model can be compared.
-        growth: The nodes around it; of a sum, those of the parts that add most.
+            without, as far as outputs can feel it. None of a sum, and where no value can be compared.
+        growth: The nodes around it.
     """
 
     parts: tuple[Suspect, ...]
     needs: tuple[Suspect, ...]
     is_sum: bool
+    is_minimal: bool
+    errors_without_one: tuple[float | None, ...]
     error_with: float | None
     error_without: float | None
     start: Growth | None = None
@@ -69,6 +74,8 @@ class Cause:
             "parts": [item.as_json() for item in self.parts],
             "needs": [item.as_json() for item in self.needs],
             "is_sum": self.is_sum,
+            "is_minimal": self.is_minimal,
+            "errors_without_one": list(self.errors_without_one),
             "error_with": self.error_with,
             "error_without": self.error_without,
             "start": None if self.start is None else self.start.as_json(),
@@ -85,7 +92,10 @@ class BisectResult:
         error_bare: The same with nothing applied; None when that was not tried or came to nothing.
         n_rewrites, n_lowered: Suspects: sites of rules, and groups of nodes that share a node of the model.
         n_applied: How often each rule at fault was applied in the compile.
-        rules_off, keep_dtype: The remedy.
+        rtol, rtol_reason: The largest error that is within tolerance, and who says so.
+        rules_off, keep_dtype: The remedy, the most effective first.
+        is_remedy_minimal: Without any one part of the remedy outputs are out of tolerance: that was tried for
+            each.
         switch_file, profile: The remedy as texts of a `fusion_switch.cfg` and a `.ger` file; empty when no
             rule is to be switched off. They cannot name one site: a rule goes off everywhere.
         error_remedied: The error after the remedy; of the texts, where there are any.
@@ -96,6 +106,7 @@ class BisectResult:
     precision: str
     against: str
     rtol: float
+    rtol_reason: str
     verdict: Verdict
     error: float | None
     error_bare: float | None
@@ -109,6 +120,7 @@ class BisectResult:
     profile_name: str
     profile: str
     error_remedied: float | None
+    is_remedy_minimal: bool
     n_compiles: int
     took_s: float
 
@@ -125,6 +137,7 @@ class BisectResult:
             "precision": self.precision,
             "against": self.against,
             "rtol": self.rtol,
+            "rtol_reason": self.rtol_reason,
             "verdict": self.verdict,
             "error": self.error,
             "error_bare": self.error_bare,
@@ -139,6 +152,7 @@ class BisectResult:
             "profile": self.profile,
             "error_remedied": self.error_remedied,
             "is_remedied": self.is_remedied,
+            "is_remedy_minimal": self.is_remedy_minimal,
             "n_compiles": self.n_compiles,
             "took_s": round(self.took_s, 3),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -28,8 +29,8 @@ def find_smallest(
     The shortest beginning of `items` that fails is looked for, first by doubling, then by halving. Its last
     item is needed; with that one kept, the same is done to what stands before it, until the kept ones
     fail alone. So items that are suspected should come first: a single suspect that stands at place `p` takes
-    about `2 log2 p` trials. Where more items never make a failing set pass, no subset of the result
-    fails; otherwise items are left out one by one in the end, which makes it minimal in the sense of `ddmin`.
+    about `2 log2 p` trials. In the end items are left out one by one, which makes it minimal in the sense of
+    `ddmin`; where more items never make a failing set pass, no subset of the result fails.
 
     Args:
         fails: Judges a set; a trial that cannot be judged counts as passed. Sets may come twice.
@@ -49,11 +50,47 @@ def find_smallest(
             return Smallest(two, is_minimal=False)
         kept.append(rest[n_needed - 1])
         del rest[n_needed - 1 :]
-    for item in list(kept) if len(kept) > 1 else ():
-        others = [one for one in kept if one is not item]
-        if others and fails(others):
+    return leave_out(list(reversed(kept)), fails)
+
+
+def leave_out(
+    items: Sequence[T],
+    holds: Callable[[Sequence[T]], bool],
+    *,
+    may_go: Callable[[Sequence[T]], Sequence[T]] | None = None,
+    most_trials: int | None = None,
+) -> Smallest[T]:
+    """Leave items out one by one, the last first, as long as it holds for the others.
+
+    Each of those left was tried last with exactly the others that are left, whatever an item does to the
+    effect of another one.
+
+    Args:
+        items: Those that matter most first. It holds for all of them.
+        may_go: Which of some items may be left out by themselves; without it each of them.
+        most_trials: After as many the result is not minimal.
+
+    Cost: `n` items of which `k` are left take at least `n` and at most `n * (n + 1) / 2` trials; where items
+    do not change what others do, at most `n + k`.
+    """
+    free = may_go or _all
+    kept: list[T] = [*items]
+    pending: deque[T] = deque(reversed(free(kept)))
+    n_trials = 0
+    while pending and len(kept) > 1:
+        if n_trials == most_trials:
+            return Smallest(tuple(kept), is_minimal=False)
+        item = pending.popleft()
+        others: list[T] = [one for one in kept if one != item]
+        n_trials += 1
+        if holds(others):
             kept = others
+            pending.extend(one for one in reversed(free(kept)) if one not in pending)
     return Smallest(tuple(kept), is_minimal=True)
+
+
+def _all(items: Sequence[T]) -> Sequence[T]:
+    return items
 
 
 def shortest(n_all: int, fails: Callable[[int], bool]) -> int:

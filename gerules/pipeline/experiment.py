@@ -156,6 +156,11 @@ class Experiment:
         model = trial.finished.stages[0].graph
         return list(entries_of(trial.graph, model, trial.values, self.values))
 
+    @property
+    def n_left(self) -> int:
+        """How many more compiles are allowed."""
+        return self.most_compiles - self.n_compiles
+
     def plan_error(self, options: CompileOptions) -> float:
         """Return the error of the offline model, run by its own plan. Raises what compile and run raise."""
         self._count()
@@ -186,7 +191,7 @@ class Experiment:
         return compile_graph(self.graph, self.book, options, witness=listener, allow=allow)
 
     def _count(self) -> None:
-        if self.n_compiles >= self.most_compiles:
+        if self.n_left <= 0:
             raise OutOfTrialsError
         self.n_compiles += 1
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final, Literal
 
 import numpy as np
@@ -27,6 +28,9 @@ from gerules.target.cost import BodyOf
 Cause = Literal["rule", "lowered", "cast", "model"]
 """Why a value may differ from the model's: a rule made its node; its node computes in a narrower type; a Cast
 was inserted; or nothing but the kernel, for the node is the model's own."""
+
+_HIDDEN: Final = 0.01
+"""The part of an error that has to come through for it to count as felt."""
 
 _CASTS: Final = ("Cast", "ge::Cast")
 
@@ -237,6 +241,33 @@ def entries_of(
         if worst is not None:
             true_id = meaning.get(worst, worst)
             yield _entry(graph, model, node, worst, true_id, found[worst], error_in, error_out)
+
+
+def felt_errors(graph: Graph, entries: Iterable[Entry]) -> dict[int, float]:
+    """Return, by node of an entry, how much of the error of its result comes through to an output.
+
+    On a way to an output that is the least error of the values on it, and of several ways the largest
+    counts. Where a finite error shrinks to less than `_HIDDEN` of itself, what is left is taken to be of
+    something else: so a mask that saturates before Softmax is not felt. A value that is not compared hides
+    nothing.
+
+    Cost: linear in nodes.
+    """
+    error_of = {entry.node_id: entry.error_out for entry in entries}
+    outputs = set(graph.outputs)
+    through: dict[int, float] = {}
+    felt: dict[int, float] = {}
+    for node in reversed([*graph.nodes.values()]):
+        made = [inf if value in outputs else through.get(value, 0.0) for value in node.writes()]
+        own, comes_through = error_of.get(node.id, inf), max(made, default=0.0)
+        error = min(own, comes_through)
+        if own < inf and comes_through < _HIDDEN * own:
+            error = 0.0
+        for value in node.reads():
+            through[value] = max(error, through.get(value, 0.0))
+        if node.id in error_of:
+            felt[node.id] = error
+    return felt
 
 
 def _meanings(graph: Graph, truth: Mapping[int, Item]) -> dict[int, int]:

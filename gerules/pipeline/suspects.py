@@ -130,12 +130,15 @@ class Suspects:
         needed = {place for one in places for place in self.closed([one]) - {one}}
         return sorted(set(places) - needed)
 
-    def ranked(self, entries: Iterable[Entry]) -> list[int]:
-        """Return the places of all suspects, those first whose nodes add the largest error.
+    def ranked(self, entries: Iterable[Entry], felt: Mapping[int, float]) -> list[int]:
+        """Return the places of all suspects, those first whose nodes add the largest error that is felt.
 
         A node that was lowered counts for its lowering; what made it comes along, for it is needed. Any
         other counts for the rule that made it and for those before it, first to last: a rule may have
         handed on what an earlier one spoiled.
+
+        Args:
+            felt: By node, how much of the error of its result comes through to an output.
         """
         scores = dict.fromkeys(range(len(self.all)), 0.0)
         group = {
@@ -150,7 +153,7 @@ class Suspects:
             else:
                 places = {self.maker[entry.node_id]} if entry.node_id in self.maker else set[int]()
             for place in places:
-                scores[place] += max(0.0, entry.added)
+                scores[place] += min(max(0.0, entry.added), felt[entry.node_id])
         for place in reversed(range(len(self.all))):
             for earlier in self.needs[place] if self.all[place].kind == "rule" else ():
                 if self.all[earlier].kind == "rule":

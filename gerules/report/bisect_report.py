@@ -31,7 +31,7 @@ def bisect_lines(found: BisectResult) -> Iterator[str | Grid]:
     wanted = found.against if found.against == "the model" else f"its compile in {found.against}"
     yield (
         f"{found.model} for {found.device}, {found.precision}, against {wanted}: "
-        f"error {error_text(found.error)}, {found.rtol:g} allowed"
+        f"error {error_text(found.error)}, {found.rtol:g} allowed ({found.rtol_reason})"
     )
     suspects = f"{count_text(found.n_rewrites, 'rewrite')}, {count_text(found.n_lowered, 'lowering')}"
     bare = "" if found.error_bare is None else f"; the error without any: {error_text(found.error_bare)}"
@@ -49,20 +49,23 @@ def bisect_lines(found: BisectResult) -> Iterator[str | Grid]:
 
 def _cause_lines(number: int, cause: Cause) -> Iterator[str | Grid]:
     parts = cause.parts
-    if cause.is_sum:
-        yield f"{number}. none alone is at fault: {len(parts)} add up, and no one makes the error jump"
-    elif len(parts) > 1:
-        yield f"{number}. {len(parts)} together; without any one of them outputs are within tolerance"
-    for part in parts[:_MOST_SHOWN]:
-        mark = f"{number}. " if len(parts) == 1 and not cause.is_sum else "   "
-        yield mark + described(part)
+    needed = "without any one of them outputs are within tolerance"
+    if not cause.is_minimal:
+        needed = "whether each of them is needed was not tried"
+    if len(parts) > 1:
+        how = "none alone is at fault: these {} add up" if cause.is_sum else "{} together"
+        yield f"{number}. {how.format(len(parts))}; {needed}"
+    for part, error in zip(parts[:_MOST_SHOWN], cause.errors_without_one, strict=False):
+        mark = f"{number}. " if len(parts) == 1 else "   "
+        without = "" if len(parts) == 1 or error is None else f": error {error_text(error)} without it"
+        yield mark + described(part) + without
     if len(parts) > _MOST_SHOWN:
         yield f"   and {len(parts) - _MOST_SHOWN} more"
     if cause.needs and not cause.is_sum:
         rules = ", ".join(dict.fromkeys(item.rule or "a lowering" for item in cause.needs))
         yield f"   on what {rules} made, which without it is within tolerance"
     with_parts, without = error_text(cause.error_with), error_text(cause.error_without)
-    yield f"   error {with_parts} with it, {without} without"
+    yield f"   error {with_parts} with {'it' if len(parts) == 1 else 'them'}, {without} without"
     if cause.start is not None:
         start = cause.start
         made = f", made by {start.rule}" if start.rule else ""
@@ -127,7 +130,9 @@ def _remedy_lines(found: BisectResult) -> Iterator[str]:
         yield f"   {' '.join(keeps[:_MOST_SHOWN])}{more}"
     tried = f"with {SWITCH_FILE} and with profile {found.profile_name}" if found.profile else "with that"
     if found.is_remedied:
-        yield f"   compiled {tried}: error {error_text(found.error_remedied)}, within tolerance"
+        n_parts = len(found.rules_off) + len(found.keep_dtype)
+        needed = "; without any one of them it is not" if found.is_remedy_minimal and n_parts > 1 else ""
+        yield f"   compiled {tried}: error {error_text(found.error_remedied)}, within tolerance{needed}"
     elif found.error_remedied is not None:
         yield f"   compiled {tried}: error {error_text(found.error_remedied)}, NOT within tolerance"
     else:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from gerules.ir import DType, dtype_of
+from gerules.ir import dtype_of
 
 Array = npt.NDArray[np.generic]
-
-RTOL_BY_DTYPE: Final[Mapping[DType, float]] = {DType.F32: 1e-4, DType.F16: 2e-2, DType.BF16: 5e-2}
-"""What is asked of a result unless the user says otherwise, by the least precise type computed in.
-
-A choice, not a bound: networks of some hundred operators stay well below it.
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,3 +119,9 @@ def test_a_switch_file_that_is_there_is_never_replaced(run: Run, residual: Path,
     assert own.read_text(encoding="utf-8") == "mine"
     file = run("bisect", residual, "-o", own)
     assert file.exit_code == 1 and "it is a file, and a folder is wanted" in file.stderr
+
+
+def test_a_healthy_compile_in_float16_is_within_its_tolerance(run: Run, residual: Path) -> None:
+    result = run("bisect", residual, "-d", "ascend910b", "--precision", "fp16")
+    assert result.exit_code == 0, result.output
+    assert "0.02 allowed (the default for fp16)" in result.stdout

@@ -16,6 +16,7 @@ from gerules.errors import GerulesError, Source
 from gerules.pipeline import compiler
 from gerules.pipeline.bisect import bisect
 from gerules.pipeline.bisect_result import BisectResult
+from gerules.pipeline.ledger import felt_errors
 from tests.pipeline.planted import Arrays, written, wrong_rule
 
 CASES = [
@@ -151,6 +152,78 @@ def test_rounding_that_adds_up_is_told_as_a_sum(tmp_path: Path) -> None:
     assert found.verdict == "found" and found.is_remedied
     assert {part.kind for cause in found.causes for part in cause.parts} <= {"lowered", "rule"}
     assert found.keep_dtype and not found.rules_off
+    for cause in found.causes:
+        assert cause.is_minimal and len(cause.errors_without_one) == len(cause.parts)
+        if len(cause.parts) > 1:
+            assert all(error is not None and error <= found.rtol for error in cause.errors_without_one)
+    assert found.is_remedy_minimal
+    kept = [part for cause in found.causes for part in cause.parts if set(part.keeps) & {*found.keep_dtype}]
+    for part in kept:
+        others = [name for name in found.keep_dtype if name not in part.keeps]
+        again = bisect(path, feeds, rtol=found.rtol, device="ascend910b", precision="fp16", keep_dtype=others)
+        assert again.error is not None and again.error > found.rtol
+
+
+MASKED = """
+graph masked:
+    opset 17
+    input x: f32[4, 64]
+    input seen: bool[64]
+    A: const f32[64, 64] = random(1)
+    B: const f32[64, 64] = random(2)
+    zero: const f32[] = 0.0
+    low: const f32[] = -3.0e38
+    mask = Where(seen, zero, low)
+    h = MatMul(x, A)
+    scores = Add(h, mask)
+    weights = Softmax(scores)
+    y = MatMul(weights, B)
+    return y
+"""
+
+
+def test_a_mask_that_saturates_is_not_blamed(tmp_path: Path) -> None:
+    path = tmp_path / "masked.graph"
+    path.write_text(MASKED, encoding="utf-8")
+    x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+    feeds = {"x": x, "seen": np.arange(64) < 40}
+    target: Any = {"device": "ascend910b", "precision": "fp16"}
+    plain = bisect(path, feeds, rtol=1.0, **target)
+    assert plain.error is not None and plain.error > 0
+    ledger = gerules.compile(path, **target).ledger(feeds)
+    (mask,) = (entry for entry in ledger.entries if entry.value == "mask")
+    assert mask.error_out == 1.0
+    for divisor in (1.05, 1.5, 3.0):
+        found = bisect(path, feeds, rtol=plain.error / divisor, **target)
+        assert found.verdict == "found" and found.is_remedied
+        assert "mask" not in found.keep_dtype
+        for cause in found.causes:
+            assert "mask" not in {name for part in cause.parts for name in part.keeps}
+            assert cause.start is None or cause.start.value != "mask"
+
+
+def test_only_what_comes_through_to_an_output_is_felt(tmp_path: Path) -> None:
+    path = tmp_path / "masked.graph"
+    path.write_text(MASKED, encoding="utf-8")
+    feeds = {"x": np.ones((4, 64), np.float32), "seen": np.arange(64) < 40}
+    done = gerules.compile(path, device="ascend910b", precision="fp16")
+    ledger = done.ledger(feeds)
+    felt = felt_errors(done.graph, ledger.entries)
+    errors = {entry.value: (entry.error_out, felt[entry.node_id]) for entry in ledger.entries}
+    assert errors["mask"] == (1.0, 0.0)
+    assert errors["y"][0] == errors["y"][1] > 0
+
+
+@pytest.mark.parametrize(("precision", "rtol"), [("fp32", 1e-4), ("fp16", 2e-2)])
+def test_the_tolerance_is_that_of_the_precision(tmp_path: Path, precision: str, rtol: float) -> None:
+    path, feeds = written(tmp_path, "residual")
+    found = bisect(path, feeds, device="ascend910b", precision=precision)
+    assert (found.verdict, found.rtol, found.rtol_reason) == (
+        "within tolerance",
+        rtol,
+        f"the default for {precision}",
+    )
+    assert bisect(path, feeds, rtol=0.5, device="ascend910b").rtol_reason == "given"
 
 
 def test_the_remedy_holds_as_files(tmp_path: Path) -> None:

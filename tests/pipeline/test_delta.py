@@ -8,7 +8,7 @@ from math import ceil, log2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gerules.pipeline.delta import find_smallest
+from gerules.pipeline.delta import find_smallest, leave_out
 
 
 @st.composite
@@ -62,3 +62,32 @@ def test_a_gradual_failure_is_not_taken_apart() -> None:
         range(100), lambda items: len(items) >= 10, is_gradual=lambda passing, failing: len(failing) > 4
     )
     assert found.items == tuple(range(10)) and not found.is_minimal
+
+
+@given(st.integers(2, 9), st.data())
+def test_what_is_left_was_tried_without_each_of_its_items(n: int, data: st.DataObject) -> None:
+    verdicts: dict[frozenset[int], bool] = {}
+
+    def holds(items: Sequence[int]) -> bool:
+        return verdicts.setdefault(frozenset(items), data.draw(st.booleans()))
+
+    found = leave_out(range(n), holds)
+    assert found.is_minimal
+    whole = frozenset(found.items)
+    assert len(whole) == n or verdicts[whole]
+    for item in whole if len(whole) > 1 else ():
+        assert verdicts[whole - {item}] is False
+    assert len(verdicts) <= n * (n + 1) / 2
+
+
+def test_of_many_items_the_last_go_first_and_trials_are_limited() -> None:
+    trials: list[Sequence[int]] = []
+
+    def holds(items: Sequence[int]) -> bool:
+        trials.append(items)
+        return len(items) >= 3
+
+    assert leave_out(range(10), holds).items == (0, 1, 2)
+    assert len(trials) == 10
+    cut = leave_out(range(10), holds, most_trials=2)
+    assert (cut.items, cut.is_minimal) == (tuple(range(8)), False)
