@@ -5,16 +5,17 @@ certainly removes. A value that is shared, or that the rewrite reads, may keep i
 pattern that could be one node count once. Constants do not count. `once` rules are left out: each of their
 rewrites moves nodes one step up in how many `once` rules they stem from, which is bounded, and no other
 rewrite moves any down. A rule with `decreases` may keep the weighted sum, as long as all rules that do name
-one measure.
+one measure; so may rules whose rewrites all make less in one order of terms (`gerules.analysis.ordering`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
+from gerules.analysis.ordering import Term, can_all_fall, term_pairs
 from gerules.analysis.unify import Unifier
 from gerules.analysis.variants import TooMany, Variant, variants
 from gerules.analysis.weights import Name, Row, Weights, find_weights
@@ -92,6 +93,7 @@ class Termination:
         self._vocabulary = vocabulary
         self._schemas = schemas
         self._known: dict[str, tuple[Counts, ...] | str] = {}
+        self._terms: dict[str, list[tuple[Term, Term]] | None] = {}
 
     def conflicts(self, rules: Sequence[Rule]) -> list[Conflict]:
         """Return sets of rules that may go round for ever, each as small as can be; empty when all stop."""
@@ -127,11 +129,18 @@ class Termination:
         for measure in (None, *measures):
             if self._refutation(rules, measure) is None:
                 return None
+        if not self._ordered(rules)[1]:
+            return None
         smallest = self._smallest(rules, measures)
         proof: dict[str, tuple[Counts, int]] = {}
         for measure in (None, *measures):
             for (rule, counts), times in self._refutation(smallest, measure) or ():
                 proof.setdefault(rule.name.name, (counts, times))
+        for rule in smallest:
+            # One that only keeps others from an order of their own: any of its rewrites shows what it does.
+            known = self.counts(rule)
+            assert not isinstance(known, str)
+            proof.setdefault(rule.name.name, (known[0], 1))
         shown = [proof[rule.name.name] for rule in smallest]
         return Conflict(tuple(smallest), tuple(item[0] for item in shown), tuple(item[1] for item in shown))
 
@@ -139,7 +148,9 @@ class Termination:
         """Return a smallest set of rules that is refuted whatever measure breaks ties."""
 
         def is_refuted(chosen: Sequence[Rule]) -> bool:
-            return all(self._refutation(chosen, measure) for measure in (None, *measures))
+            return all(self._refutation(chosen, measure) for measure in (None, *measures)) and bool(
+                self._ordered(chosen)[1]
+            )
 
         # What takes part in a proof, with every measure, is enough; usually a handful.
         core = list(rules)
@@ -147,6 +158,8 @@ class Termination:
         for measure in (None, *measures):
             refuted = self._refutation(core, measure)
             used |= {rule.name.name for (rule, _), _ in refuted or ()}
+        ordered, refuted = self._ordered(core)
+        used |= ordered | {rule.name.name for (rule, _), _ in refuted}
         core = [rule for rule in core if rule.name.name in used]
         n_tried = 0
         for size in range(1, len(core)):
@@ -164,16 +177,46 @@ class Termination:
                 core = rest
         return core
 
+    def _ordered(self, rules: Sequence[Rule]) -> tuple[set[str], list[tuple[tuple[Rule, Counts], int]]]:
+        """Return the rules that an order of terms lets keep the weighted sum, and what refutes the rest then.
+
+        Rules are taken into the order one by one where the weights need it; the refutation is empty when all
+        rules stop.
+        """
+        pairs: list[tuple[Term, Term]] = []
+        ordered: set[str] = set()
+        while refuted := self._refutation(rules, None, ordered):
+            n_before = len(ordered)
+            for (rule, _), _ in refuted:
+                name = rule.name.name
+                more = self._pairs(rule) if name not in ordered else None
+                if more is not None and can_all_fall([*pairs, *more]):
+                    pairs += more
+                    ordered.add(name)
+            if len(ordered) == n_before:
+                return ordered, refuted
+        return ordered, []
+
+    def _pairs(self, rule: Rule) -> list[tuple[Term, Term]] | None:
+        name = rule.name.name
+        if name not in self._terms:
+            self._terms[name] = term_pairs(rule, variants(rule, self._vocabulary))
+        return self._terms[name]
+
     def _refutation(
-        self, rules: Sequence[Rule], measure: str | None
+        self, rules: Sequence[Rule], measure: str | None, ordered: Collection[str] = ()
     ) -> list[tuple[tuple[Rule, Counts], int]] | None:
-        """Return the variants, and how often each, that rule out all weights; None when there are weights."""
+        """Return the variants, and how often each, that rule out all weights; None when there are weights.
+
+        Rules that decrease the measure, and those named in `ordered`, may keep the weighted sum.
+        """
         owners: list[tuple[Rule, Counts]] = []
         rows: list[Row] = []
         for rule in rules:
             counts = self.counts(rule)
             assert not isinstance(counts, str)
             may_stay = measure is not None and rule.decreases is not None and _text(rule.decreases) == measure
+            may_stay = may_stay or rule.name.name in ordered
             for item in counts:
                 owners.append((rule, item))
                 rows.append(Row(item.change, not may_stay))
