@@ -267,12 +267,12 @@ class _Builder:
             case CallPattern():
                 return self.call(pattern, frame, 1)[0]
             case NumberPattern(value=number):
-                return self.editor.add_const(np.asarray(number, (like or DType.F32).numpy))
+                return self.parts.number(number, like or DType.F32)
             case ParamPattern(name=name):
                 number = self.setting.scope.params.get(name)
                 if not isinstance(number, int | float):
                     raise Unbuildable(f"${name} is no number")
-                return self.editor.add_const(np.asarray(number, (like or DType.F32).numpy))
+                return self.parts.number(number, like or DType.F32)
             case NonePattern():
                 return None
             case Alternatives(choices=choices):

@@ -31,6 +31,7 @@ from gerules.ir import Attr, Const, DType, Format, GraphEditor, Node, TensorType
 from gerules.ir import Value as GraphValue
 from gerules.ir.elements import equal_elements, listed_elements, random_elements
 from gerules.ops import OpSchema, Param, ParamKind, Schemas
+from gerules.report.rule_operands import LIST_PARAMS
 
 Array = npt.NDArray[np.generic]
 
@@ -125,6 +126,14 @@ class TestGraph:
         if format not in Format.__members__:
             raise Unbuildable(f"no device keeps values in {format}")
         return self.editor.add_input(TensorType(dtype, dims, Format[format]), called)
+
+    def number(self, number: float, dtype: DType) -> int:
+        """Return a constant of one number. Raises Unbuildable when the type does not go so far."""
+        if math.isfinite(number) and (dtype.is_integer or dtype.is_float):
+            least, most = dtype_limits(dtype)
+            if not least <= number <= most:
+                raise Unbuildable(f"{number:g} is beyond what {dtype} holds")
+        return self.editor.add_const(np.asarray(number, dtype.numpy))
 
     def random(self, dtype: DType, shape: tuple[int, ...], low: float | None, high: float | None) -> Array:
         """Return random numbers within the bounds of a test, or the usual ones.
@@ -271,10 +280,18 @@ class TestGraph:
                 _is_optional_before(schema.inputs)
             ):
                 raise Unbuildable(f"{op} lacks an input")
+            self._check_lists(op, inputs, schema)
         name = f"n{self.editor.fresh_id()}"
         node = self.editor.add_node(op, inputs, attrs=attrs, n_outputs=n_outputs, name=name)
         self._infer(node)
         return list(node.outputs)
+
+    def _check_lists(self, op: str, inputs: Sequence[int | None], schema: OpSchema) -> None:
+        for value, param in zip(inputs, schema.inputs, strict=False):
+            type = self.editor.values[value].type if value is not None else None
+            shape = type.shape if isinstance(type, TensorType) else None
+            if param.name in LIST_PARAMS and shape is not None and len(shape) != 1:
+                raise Unbuildable(f"{op} takes `{param.name}` with one axis, not {len(shape)}")
 
     def _infer(self, node: Node) -> None:
         types = [None if value is None else self.editor.values[value].type for value in node.inputs]

@@ -325,9 +325,12 @@ class Remedy:
         setting = self.bench.place(self.rule, bases[0]).setting
         seed = np.random.SeedSequence([self.seed, seed_of(self.rule)]).generate_state(1)[0]
         n_built = 0
-        for test in islice(Variations(self.rule, setting, int(seed)).around(bases), 8 * n_tests):
+        variations = Variations(self.rule, setting, int(seed))
+        for test in islice(variations.around(bases), 8 * n_tests):
             found = self.telling(test)
-            n_built += found is not _UNBUILT
+            if found is not _UNBUILT:
+                n_built += 1
+                variations.built()
             if isinstance(found, RuleTest):
                 small = shrink(found, lambda item: isinstance(self.telling(item), RuleTest), max_checks=100)
                 told = self.telling(small)

@@ -10,14 +10,15 @@ from typing import Final
 
 import numpy as np
 
-from gerules.dsl.syntax import Rule, RuleTest
+from gerules.dsl.syntax import Elements, GivenValue, Rule, RuleTest
 from gerules.errors import GerulesError
 from gerules.ir import TensorType
 from gerules.report.rule_bench import Bench, Trial, fault_text, seed_of
+from gerules.report.rule_edits import with_item
 from gerules.report.rule_graphs import Instance, instances, random_instance
 from gerules.report.rule_inputs import SIZE_OF_NAMED_DIM, Unbuildable
 from gerules.report.rule_judge import Undefined, compute_left, judge
-from gerules.report.rule_shrink import shrink
+from gerules.report.rule_shrink import MOST_LISTED, shrink
 from gerules.report.rule_test_text import test_text
 from gerules.report.rule_variations import Variations
 
@@ -119,6 +120,7 @@ class Search:
             except (Unbuildable, GerulesError):
                 continue
             if is_small(instance):
+                variations.built()
                 yield test, instance
 
     def _is_on(self, test: RuleTest) -> bool:
@@ -134,18 +136,26 @@ class Search:
     def _shrunk(self, test: RuleTest, reason: str) -> Counterexample:
         name = self.rule.name.name
         named = replace(test, doc="the sides part")
-        if not self.shows(named):
+        found = self._first_wrong(named)
+        if found is None:
             return Counterexample(name, named, reason, is_shown=False)
+        listed = _with_integers_listed(named, found[0])
+        named = listed if self.shows(listed) else named
         last = self._n_tried + _MOST_SHRINKING
         small = shrink(named, lambda item: self._n_tried < last and bool(self.shows(item)))
         return Counterexample(name, small, self.shows(small) or reason, is_shown=True)
 
     def shows(self, test: RuleTest) -> str:
         """Say what a run of the pasted test finds wrong, and judging confirms; empty when nothing."""
+        found = self._first_wrong(test)
+        return found[1] if found is not None else ""
+
+    def _first_wrong(self, test: RuleTest) -> tuple[Instance, str] | None:
+        """Return the first graph of the pasted test on which something is wrong, and what."""
         try:
             trial = self._trial(test)
             if self.rule.name.name in trial.place.selection.off:
-                return ""
+                return None
             graphs = instances(
                 self.rule, test, trial.place.setting, limit=_MOST_VARIANTS, seed=seed_of(self.rule)
             )
@@ -154,10 +164,24 @@ class Search:
                     continue
                 wrong, _ = self._try(trial, instance)
                 if wrong:
-                    return wrong
+                    return instance, wrong
         except (Unbuildable, GerulesError):
-            return ""
-        return ""
+            return None
+        return None
+
+
+def _with_integers_listed(test: RuleTest, instance: Instance) -> RuleTest:
+    """Return the test with the elements of small integer constants in place of how they were drawn."""
+    for place, item in enumerate(test.inputs):
+        const = instance.graph.consts.get(instance.names.get(item.name.name, -1))
+        if not isinstance(item, GivenValue) or const is None or not const.array.size:
+            continue
+        is_listed = item.elements is not None and item.elements.kind == "list"
+        if const.array.dtype.kind in "iu" and const.array.size <= MOST_LISTED and not is_listed:
+            values = tuple(int(value) for value in const.array.ravel())
+            elements = Elements(item.span, "list", values)
+            test = with_item(test, place, replace(item, low=None, high=None, elements=elements))
+    return test
 
 
 def is_small(instance: Instance) -> bool:

@@ -27,7 +27,7 @@ from gerules.report.rule_edits import (
 MAX_CHECKS: Final = 400
 """Tests tried while shrinking one."""
 
-_MOST_LISTED: Final = 8
+MOST_LISTED: Final = 8
 """Elements that are written out one by one; of more, all are made alike or stay random."""
 
 _SIMPLE: Final = (0, 1, 2)
@@ -87,6 +87,8 @@ def _fewer_parts(test: RuleTest) -> Iterator[RuleTest]:
             if len(choice.ops) > 1:
                 shorter = replace(choice, ops=(*choice.ops[:at], *choice.ops[at + 1 :]))
                 yield replace(test, choices=(*test.choices[:place], shorter, *test.choices[place + 1 :]))
+    for at in range(len(test.escapes)):
+        yield replace(test, escapes=(*test.escapes[:at], *test.escapes[at + 1 :]))
     if test.device is not None:
         yield replace(test, device=None)
     for at in range(len(test.after)):
@@ -203,7 +205,7 @@ def _plainer_elements(item: GivenValue) -> Iterator[GivenValue]:
         yield replace(item, low=None, high=None, elements=None)
     if given is None and item.low is not None and item.type.is_const:
         yield replace(item, low=None, high=None)
-    if given is not None and given.kind == "list" and count_of(item) <= _MOST_LISTED:
+    if given is not None and given.kind == "list" and count_of(item) <= MOST_LISTED:
         for at, value in enumerate(given.values):
             for number in _SIMPLE:
                 if value != value or abs(number) < abs(value):

@@ -6,7 +6,7 @@ or does not make the rule fire, says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -15,7 +15,6 @@ import numpy as np
 from gerules.dsl.expressions import Ident, Literal, MapExpr
 from gerules.dsl.syntax import (
     ANY,
-    AnyTargets,
     CallPattern,
     ChainOp,
     DimName,
@@ -29,13 +28,10 @@ from gerules.dsl.syntax import (
     Rule,
     RuleTest,
     Target,
-    TypePattern,
-    ValuePattern,
     VariableOp,
     match_lines,
     patterns_in,
 )
-from gerules.ir import DType
 from gerules.ops import AttrSpec
 from gerules.report.attr_values import DTYPES, FLOATS, captured, value_near, values_for
 from gerules.report.rule_edits import (
@@ -58,15 +54,18 @@ from gerules.report.rule_edits import (
     with_item,
 )
 from gerules.report.rule_inputs import SIZE_OF_NAMED_DIM, Setting
+from gerules.report.rule_operands import lists, test_of_pattern
+from gerules.report.rule_single_changes import SPECIAL, Group, SingleChanges
 
 SIZES: Final = (1, 2, 3, 4, 5, 7, 8, 16)
 """Dimensions that are tried: one, odd, even, and a block of channels."""
 
 _MAX_EDITS: Final = 3
+_MOST_STALE: Final = 500
+"""Edits in a row that give nothing new, after which no more are tried."""
 _LONGEST_CHAIN: Final = 5
 _RANGES: Final = ((0.0, 1.0), (0.5, 2.0), (-10.0, 10.0), (-0.01, 0.01), (-300.0, 300.0), (100.0, 60000.0))
 _FILLS: Final = (0, 1, -1, 2)
-_SPECIAL: Final = (float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1.0)
 _T = TypeVar("_T")
 Edit = Callable[[RuleTest], RuleTest | None]
 
@@ -79,55 +78,95 @@ class Variations:
         self.setting = setting
         self._random = np.random.default_rng(seed)
         self._params = list(captured(rule))
+        self._lists = lists(rule, setting.schema)
+        self._is_built = False
+
+    def built(self) -> None:
+        """Say that the last test that `around` gave can be built: others of its group are not asked for."""
+        self._is_built = True
 
     def around(self, tests: Sequence[RuleTest]) -> Iterator[RuleTest]:
-        """Yield variations without end: each test with one edit of each kind, then with several."""
-        bases = [_open(test) for test in tests] or [self._from_pattern()]
-        seen: set[str] = set()
+        """Yield variations without end.
+
+        First the tests; then each optional part there and not; then one change of each kind in turn, while
+        there are any, and edits of several things.
+        """
+        bases = [_open(test) for test in tests] or [test_of_pattern(self.rule)]
         yield from bases
-        planned = [item for test in bases for item in self._planned(test)]
-        planned = [planned[int(at)] for at in self._random.permutation(len(planned))]
+        seen = {repr(test) for test in bases}
+        singles = SingleChanges(self.rule, self.setting)
+        edited = list(bases)
+        for test in bases:
+            for group in singles.optional_parts(test):
+                yield from self._first_built(group, seen, edited)
+        by_base = [[*singles.kinds(test), *self._planned(test)] for test in bases]
+        kinds = [_in_turn(same) for same in zip(*by_base, strict=True)]
+        for group in _in_turn([*kinds, ((test,) for test in self._edited(edited))]):
+            yield from self._first_built(group, seen, [])
+
+    def _first_built(self, group: Group, seen: set[str], found: list[RuleTest]) -> Iterator[RuleTest]:
+        """Yield tests that are new until one can be built; that one is added to `found`."""
+        for test in group:
+            key = repr(test)
+            if key in seen:
+                continue
+            seen.add(key)
+            self._is_built = False
+            yield test
+            if self._is_built:
+                found.append(test)
+                return
+
+    def _edited(self, bases: Sequence[RuleTest]) -> Iterator[RuleTest]:
+        """Yield tests with one edit of each kind, then with several; ends when nothing new comes."""
         edits = self._edits()
+        seen: set[str] = set()
         turn = 0
         n_stale = 0
-        while n_stale < 500:
-            if planned and turn % 2:
-                found = planned.pop()
+        while n_stale < _MOST_STALE:
+            found = bases[int(self._random.integers(len(bases)))]
+            # The first rounds edit one thing at a time; those are the easiest to understand.
+            for _ in range(1 if turn < 3 * len(edits) else 1 + int(self._random.integers(_MAX_EDITS))):
+                found = edits[turn % len(edits)](found) or found
                 turn += 1
-            else:
-                found = bases[int(self._random.integers(len(bases)))]
-                # The first rounds edit one thing at a time; those are the easiest to understand.
-                for _ in range(1 if turn < 3 * len(edits) else 1 + int(self._random.integers(_MAX_EDITS))):
-                    found = edits[turn % len(edits)](found) or found
-                    turn += 1
             key = repr(found)
-            if key in seen:
-                n_stale += 1
-                continue
-            n_stale = 0
-            seen.add(key)
-            yield found
+            n_stale = n_stale + 1 if key in seen else 0
+            if not n_stale:
+                seen.add(key)
+                yield found
 
-    def _planned(self, test: RuleTest) -> Iterator[RuleTest]:
-        """Yield a test with each value of each attribute, each dimension one, each constant none, ..."""
+    def _planned(self, test: RuleTest) -> list[Iterator[Group]]:
+        """Return each value of each attribute; and each operator of a set, each constant an input, ..."""
+        attrs = list(self._each_attr(test))
+        # Most axes, mixed up, change a shape, which the engine refuses; of one size they do not.
+        # Equal elements tell which of them is taken. They are many, so they take two turns.
+        even = [(with_equal_sizes(found), found) for found in attrs]
+        return [
+            *(self._shuffled(even[half::2]) for half in (0, 1)),
+            self._shuffled((item,) for found in attrs for item in (found, with_equal_elements(found))),
+            self._shuffled((found,) for found in self._each_part(test)),
+        ]
+
+    def _shuffled(self, groups: Iterable[Group]) -> Iterator[Group]:
+        found = list(groups)
+        return (found[int(at)] for at in self._random.permutation(len(found)))
+
+    def _each_attr(self, test: RuleTest) -> Iterator[RuleTest]:
         for call, name, keyword in self._params:
             specs = self._specs(call, test)
             mentioned = {attr.name.name for attr in call.attrs}
             for key in (keyword,) if keyword is not None else sorted(specs.keys() - mentioned):
                 for value in values_for(specs.get(key), key):
-                    found = self._with_param(test, name, keyword, key, value)
-                    # Most axes, mixed up, change a shape, which the engine refuses; of one size they do not.
-                    # Equal elements tell which of them is taken.
-                    yield from dict.fromkeys((found, with_equal_sizes(found), with_equal_elements(found)))
+                    yield self._with_param(test, name, keyword, key, value)
+
+    def _each_part(self, test: RuleTest) -> Iterator[RuleTest]:
+        for name, op in sorted(self._op_variables().items()):
+            for known in self._known_ops(op):
+                yield _choosing(test, name, [known])
         for place, item in enumerate(test.inputs):
-            if not isinstance(item, GivenValue) or item.type is None:
-                continue
-            other = replace(item.type, is_const=not item.type.is_const)
-            yield with_item(test, place, replace(item, type=other))
-            dims = dims_of(item)
-            for at in range(len(dims)):
-                one = [*dims[:at], DimSize(item.span, 1), *dims[at + 1 :]]
-                yield with_item(test, place, with_dims(item, one))
+            if isinstance(item, GivenValue) and item.type is not None:
+                other = replace(item.type, is_const=not item.type.is_const)
+                yield with_item(test, place, replace(item, type=other))
         for name in self._results():
             yield replace(test, escapes=(Ident(test.span, name),))
 
@@ -141,38 +180,13 @@ class Variations:
             edits.append(self._set_special)
         return edits
 
-    def _from_pattern(self) -> RuleTest:
-        """Make a test of what the pattern alone says: sizes it does not name are 4."""
-        items: list[GivenValue | GivenAttr] = []
-        targets = [target for line in match_lines(self.rule.match) for target in line.targets]
-        bound = {target.name for target in targets if not isinstance(target, AnyTargets)}
-        for line in match_lines(self.rule.match):
-            for pattern in patterns_in(line.pattern):
-                if isinstance(pattern, ValuePattern) and pattern.name not in bound | {ANY}:
-                    bound.add(pattern.name)
-                    items.append(self._leaf(pattern))
-        span = self.rule.span
-        return RuleTest(span, "", tuple(items), (), (), None, None, None, None, (), True, None)
-
-    def _leaf(self, pattern: ValuePattern) -> GivenValue:
-        wanted = pattern.type
-        dtypes = wanted.dtypes if wanted is not None else None
-        dtype = (
-            DType.F32 if dtypes is None or DType.F32 in dtypes else min(dtypes, key=lambda item: item.value)
-        )
-        dims: list[DimPattern] = []
-        for dim in wanted.dims if wanted is not None and wanted.dims is not None else (None, None):
-            size = dim.size if isinstance(dim, DimSize) else 4
-            dims.append(DimSize(pattern.span, size))
-        is_const = wanted is not None and wanted.is_const
-        type = TypePattern(pattern.span, is_const, frozenset([dtype]), None, tuple(dims), None)
-        return GivenValue(pattern.span, Ident(pattern.span, pattern.name), type, pattern.is_optional)
-
     # ------------------------------------------------------------ picking
     def _pick(self, items: Sequence[_T]) -> _T | None:
         return items[int(self._random.integers(len(items)))] if items else None
 
-    def _pick_value(self, test: RuleTest, *, is_const: bool | None = None) -> tuple[int, GivenValue] | None:
+    def _pick_value(
+        self, test: RuleTest, *, is_const: bool | None = None, may_be_list: bool = True
+    ) -> tuple[int, GivenValue] | None:
         found = [
             (place, item)
             for place, item in enumerate(test.inputs)
@@ -180,6 +194,7 @@ class Variations:
             and item.type is not None
             and item.type.dims is not None
             and is_const in (None, item.type.is_const)
+            and (may_be_list or item.name.name not in self._lists)
         ]
         return self._pick(found)
 
@@ -207,7 +222,7 @@ class Variations:
     def _change_rank(self, test: RuleTest) -> RuleTest | None:
         """Put a dimension before all values, or one of them, or take the first one away."""
         size = self._pick((1, 2, 0, 0, *sorted(sizes_in(test))))
-        picked = self._pick_value(test)
+        picked = self._pick_value(test, may_be_list=False)
         if picked is None or size is None:
             return None
         is_for_all = bool(self._random.integers(2))
@@ -215,13 +230,15 @@ class Variations:
         for place, item in enumerate(items):
             if not isinstance(item, GivenValue) or item.type is None or item.type.dims is None:
                 continue
+            if item.name.name in self._lists:
+                continue
             if is_for_all or place == picked[0]:
                 dims = dims_of(item)
                 items[place] = with_dims(item, [DimSize(item.span, size), *dims] if size else dims[1:])
         return replace(test, inputs=tuple(items))
 
     def _scalarize(self, test: RuleTest) -> RuleTest | None:
-        picked = self._pick_value(test, is_const=True)
+        picked = self._pick_value(test, is_const=True, may_be_list=False)
         if picked is None:
             return None
         place, item = picked
@@ -264,7 +281,7 @@ class Variations:
 
     # ------------------------------------------------------------ elements
     def _set_range(self, test: RuleTest) -> RuleTest | None:
-        picked, bounds = self._pick_value(test), self._pick(_RANGES)
+        picked, bounds = self._pick_value(test, may_be_list=False), self._pick(_RANGES)
         if picked is None or bounds is None:
             return None
         place, item = picked
@@ -295,7 +312,7 @@ class Variations:
         count = count_of(item)
         if not 0 < count <= 64:
             return None
-        values = tuple(_SPECIAL[int(at)] for at in self._random.integers(len(_SPECIAL), size=count))
+        values = tuple(SPECIAL[int(at)] for at in self._random.integers(len(SPECIAL), size=count))
         return with_item(
             test, place, replace(item, low=None, high=None, elements=Elements(item.span, "list", values))
         )
@@ -346,18 +363,14 @@ class Variations:
         if choice is None:
             return None
         op = ops[choice]
-        known = [
-            name
-            for name in sorted(self.setting.book.resolve(op.ops))
-            if self.setting.schema(name) is not None
-        ]
+        known = self._known_ops(op)
         length = int(self._random.integers(1, _LONGEST_CHAIN)) if isinstance(op, ChainOp) else 1
         names = [self._pick(known) for _ in range(length)]
-        given = GivenChoice(
-            test.span, Ident(test.span, choice), tuple(Ident(test.span, n) for n in names if n)
-        )
-        others = tuple(item for item in test.choices if item.name.name != choice)
-        return replace(test, choices=(*others, given)) if known else None
+        return _choosing(test, choice, [name for name in names if name]) if known else None
+
+    def _known_ops(self, op: VariableOp | ChainOp) -> list[str]:
+        names = sorted(self.setting.book.resolve(op.ops))
+        return [name for name in names if self.setting.schema(name) is not None]
 
     def _op_variables(self) -> dict[str, VariableOp | ChainOp]:
         return {
@@ -440,6 +453,24 @@ class Variations:
             if value is None
             else with_attr(test, item.name.name, value_near(value, item.name.name, self._random))
         )
+
+
+def _in_turn(kinds: Sequence[Iterator[_T]]) -> Iterator[_T]:
+    """Yield from each of several iterators in turn, until all are at their end."""
+    left = list(kinds)
+    while left:
+        for kind in list(left):
+            try:
+                yield next(kind)
+            except StopIteration:
+                left.remove(kind)
+
+
+def _choosing(test: RuleTest, name: str, ops: Sequence[str]) -> RuleTest:
+    """Return the test with operators for a variable."""
+    given = GivenChoice(test.span, Ident(test.span, name), tuple(Ident(test.span, op) for op in ops))
+    others = tuple(item for item in test.choices if item.name.name != name)
+    return replace(test, choices=(*others, given))
 
 
 def _open(test: RuleTest) -> RuleTest:
