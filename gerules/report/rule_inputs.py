@@ -31,7 +31,7 @@ from gerules.ir import Attr, Const, DType, Format, GraphEditor, Node, TensorType
 from gerules.ir import Value as GraphValue
 from gerules.ir.elements import equal_elements, listed_elements, random_elements
 from gerules.ops import OpSchema, Param, ParamKind, Schemas
-from gerules.report.rule_operands import LIST_PARAMS
+from gerules.report.rule_operands import is_list
 
 Array = npt.NDArray[np.generic]
 
@@ -290,7 +290,7 @@ class TestGraph:
         for value, param in zip(inputs, schema.inputs, strict=False):
             type = self.editor.values[value].type if value is not None else None
             shape = type.shape if isinstance(type, TensorType) else None
-            if param.name in LIST_PARAMS and shape is not None and len(shape) != 1:
+            if is_list(param) and shape is not None and len(shape) != 1:
                 raise Unbuildable(f"{op} takes `{param.name}` with one axis, not {len(shape)}")
 
     def _infer(self, node: Node) -> None:

@@ -22,13 +22,19 @@ from gerules.dsl.syntax import (
     patterns_in,
 )
 from gerules.ir import DType
-from gerules.ops import OpSchema
+from gerules.ops import OpSchema, Param
 
-LIST_PARAMS: Final = frozenset({
+_LIST_PARAMS: Final = frozenset({
     "axes", "block_shape", "ends", "image_shape", "K", "output_shape", "pads", "repeats", "shape", "sizes",
     "split", "starts", "steps",
 })  # fmt: skip
-"""Inputs of operators that have one axis, whatever the others have; schemas do not say so."""
+"""Inputs of integers that have one axis, whatever the others have; schemas do not say so."""
+
+
+def is_list(param: Param) -> bool:
+    """Whether an input is a list that steers an operator: a shape, axes, bounds, ..."""
+    is_integer = param.dtypes is not None and all(dtype.is_integer for dtype in param.dtypes)
+    return is_integer and param.name in _LIST_PARAMS
 
 
 def leaves(rule: Rule) -> Iterator[ValuePattern]:
@@ -43,7 +49,7 @@ def leaves(rule: Rule) -> Iterator[ValuePattern]:
 
 
 def lists(rule: Rule, schema_of: Callable[[str], OpSchema | None]) -> frozenset[str]:
-    """Return the names of values that an operator takes as a list: a shape, axes, bounds, ..."""
+    """Return the names of values that an operator takes as a list."""
     found: set[str] = set()
     for line in match_lines(rule.match):
         for call in patterns_in(line.pattern):
@@ -51,7 +57,7 @@ def lists(rule: Rule, schema_of: Callable[[str], OpSchema | None]) -> frozenset[
                 continue
             schema = schema_of(call.op.name)
             for arg, param in zip(call.args, schema.inputs if schema is not None else (), strict=False):
-                if isinstance(arg, ValuePattern) and param.name in LIST_PARAMS:
+                if isinstance(arg, ValuePattern) and is_list(param):
                     found.add(arg.name)
     return frozenset(found)
 
