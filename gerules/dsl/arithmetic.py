@@ -61,7 +61,7 @@ def negate(value: Value) -> Value:
     if isinstance(value, int | float):
         return -value
     if is_array_like(value):
-        return cast("Array", np.negative(_numeric(value)))
+        return quietly(np.negative, _numeric(value))
     if isinstance(value, SymbolicDim):
         raise Reject(f"the dimension {value} is not known when compiling")
     raise EvalError(f"`-` does not go with {describe(value)}")

@@ -325,7 +325,7 @@ def _tanh(x: Value) -> Value:
 def _rounding(ufunc: np.ufunc, scalar: Callable[[float], int], x: Value) -> Value:
     if is_array_like(x) or isinstance(x, tuple):
         array = wide_array(x)
-        return array if array.dtype.kind in "ib" else cast("Array", ufunc(array))
+        return array if array.dtype.kind in "ib" else quietly(ufunc, array)
     number = as_number(x, "the argument")
     if isinstance(number, int):
         return number
@@ -356,7 +356,7 @@ def _round(x: Value) -> Value:
 def _abs(x: Value) -> Value:
     """Absolute value, element by element."""
     if is_array_like(x) or isinstance(x, tuple):
-        return cast("Array", np.absolute(wide_array(x)))
+        return quietly(np.absolute, wide_array(x))
     return abs(as_number(x, "the argument"))
 
 
@@ -368,7 +368,7 @@ def _pairwise(ufunc: np.ufunc, pick: Callable[[float, float], float], a: Value, 
         check_elements(math.prod(np.broadcast_shapes(one.shape, two.shape)), one, two)
     except ValueError:
         raise EvalError(f"shapes {list(one.shape)} and {list(two.shape)} do not broadcast") from None
-    return cast("Array", ufunc(one, two))
+    return quietly(ufunc, one, two)
 
 
 @builtin("numbers")
@@ -440,7 +440,7 @@ def _over_axes(x: Value, axes: Value, keepdims: Value, reduce: Callable[..., obj
     places = None if axes is None else tuple(axis_in(axis, array.ndim) for axis in as_ints(axes, "the axes"))
     with np.errstate(all="ignore"):
         result = np.asarray(reduce(array, axis=places, keepdims=bool(keepdims)))
-    return cast("int | float", result.item()) if places is None and not keepdims else cast("Array", result)
+    return cast("int | float", result.item()) if places is None and not keepdims else np.asarray(result)
 
 
 def _exact_product(numbers: Sequence[int | float]) -> int | float:

@@ -217,11 +217,14 @@ def quiet_arithmetic() -> Generator[None]:
 
 
 def quietly(function: Callable[..., object], *args: object) -> Array:
-    """Call a function of numpy that may make infinities and NaN, and return the array it gives."""
+    """Call a function of numpy that may make infinities and NaN, and return the array it gives.
+
+    Of arrays without axes numpy gives numbers of its own kinds, which are no values here: they become arrays.
+    """
     if _is_quiet.get():
-        return cast("Array", function(*args))
+        return np.asarray(function(*args))
     with np.errstate(all="ignore"):
-        return cast("Array", function(*args))
+        return np.asarray(function(*args))
 
 
 # ---------------------------------------------------------------- conversions that check
