@@ -133,6 +133,7 @@ def compile_command(
     from gerules.cli.compiling import compile_model, make_folder
     from gerules.passes.gear_options import GearOptions
     from gerules.pipeline import save_fusion_result
+    from gerules.pipeline.cache.settings import is_set_up
     from gerules.report.stage_dump import dump_stages
     from gerules.report.tables import facts
 
@@ -169,7 +170,10 @@ def compile_command(
         save_fusion_result(compiled.model, fusion_sites, with_sites=True)
     report = compiled.report(str(om_path), om_bytes)
     cached = compiled.model.cache
-    warnings = [*compiled.model.warnings, *(cached.notes if cached is not None else ())]
+    notes = cached.notes if cached is not None else ()
+    if not is_set_up():  # nobody asked for the cache: that it keeps nothing this time is of no interest
+        notes = [item for item in notes if item.code is not table.CACHE_NOT_KEPT]
+    warnings = [*compiled.model.warnings, *notes]
     if cached is not None and cached.is_hit and dump is not None:
         facts_lacking = {"what": "the graphs of the stages that --dump asks for"}
         warnings.append(Diagnostic(table.CACHE_LACKS, facts_lacking, severity="warning"))

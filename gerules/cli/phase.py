@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gerules.cli.guard import guarded
+from gerules.cli.guard import guarded, warn
 from gerules.cli.options import (
     DebugOption,
     DeviceOption,
@@ -92,10 +92,13 @@ def phase_command(
         else:
             save_graph_text(graph, output)
     text = print_graph(graph)
+    warnings = (*tools.book.warnings, *done.warnings)
     if json:
         written = {} if output is None else {"written": str(output)}
-        show_json({"phase": name, "graph": text, "trace": done.as_json()} | written)
+        told = {"warnings": [item.as_json() for item in warnings]}
+        show_json({"phase": name, "graph": text, "trace": done.as_json()} | told | written)
         return
+    warn(warnings)
     if trace:
         tell(done.render())
     tell(trace_grid(done, name))

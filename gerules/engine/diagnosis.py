@@ -171,8 +171,8 @@ class Diagnosis:
         if reason is not None:
             return reason
         return Finding(
-            f"`{text}` does not match",
-            f"{node.op} {_label(node)}: what it reads fits in no order",
+            f"`{text}` does not match together with the rest of the rule",
+            f"{node.op} {_label(node)}: its operator, attributes and operands fit by themselves",
             "",
         )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Final
 
 from gerules.dsl import expr as dsl
@@ -21,6 +23,9 @@ from gerules.ops.type_memory import contents_of
 
 _MOST_KEPT: Final = 10_000
 """Refusals that are remembered; then all are forgotten."""
+
+_QUANTITY: Final = re.compile(r"\b(?:before|after)\.(\w+)")
+_UNITS: Final = {"time": " us", "bytes": "", "flops": ""}
 
 Signature = tuple[object, ...]
 """What the costs of a match depend on."""
@@ -91,12 +96,10 @@ class Gates:
                 self._note([verdict.fault])
             if verdict.holds:
                 continue
-            numbers = f"time {before[0]:.4g} -> {after[0]:.4g} us, bytes {before[1]:.4g} -> {after[1]:.4g}"
+            ratios, numbers = _compared(gate.test.span.text, before, after)
             count.refuse(verdict.reason)
             if isinstance(m, WatchedMatch):
-                ratio = after[0] / before[0] if before[0] else 1.0
-                seen_text = f"{ratio:.4g} x the time: {numbers}"
-                m.refuse(Refusal("gate", n_steps, gate.span, verdict.reason, seen_text))
+                m.refuse(Refusal("gate", n_steps, gate.span, verdict.reason, f"{ratios}: {numbers}"))
             if count.best is None or count.best.depth <= program.n_calls + n_steps:
                 depth = program.n_calls + n_steps + 1
                 count.best = partial_at(m, self._site, depth, gate.span, f"{verdict.reason} ({numbers})")
@@ -105,3 +108,16 @@ class Gates:
                     self._refused.clear()
                 self._refused[signature] = verdict.reason
             raise Refused("")
+
+
+def _compared(test: str, before: Sequence[float], after: Sequence[float]) -> tuple[str, str]:
+    """Return what a gate compares, as ratios and as numbers: its one quantity, else all of them."""
+    named = set(_QUANTITY.findall(test))
+    ratios: list[str] = []
+    numbers: list[str] = []
+    for (name, unit), one, two in zip(_UNITS.items(), before, after, strict=True):
+        if named == {name} or len(named) != 1:
+            ratio = two / one if one else 1.0 if not two else inf
+            ratios.append(f"{ratio:.4g} x the {name}")
+            numbers.append(f"{name} {one:.4g} -> {two:.4g}{unit}")
+    return ", ".join(ratios), ", ".join(numbers)

@@ -9,6 +9,7 @@ from typing import Final
 from gerules.engine.binding import UNBOUND, Link, Match, Step
 from gerules.engine.requirements import MOST_LEAVES, Rung
 from gerules.engine.site import Site
+from gerules.errors import Span
 from gerules.ir import Node
 
 NEIGHBOURS: Final = 16
@@ -60,6 +61,10 @@ class OtherRoot:
     """Which output of the root node the pattern starts from."""
     after_slot: int | None = None
     """Slot of a value that `ordered` puts right before this root."""
+    depth: int = 0
+    span: Span | None = None
+    note: str = ""
+    """Where the root stands in the rule, and what to say when there is no candidate for it."""
 
 
 def other_root_link(site: Site, found_slot: int, root: OtherRoot, first_slot: int) -> Link:
@@ -68,14 +73,18 @@ def other_root_link(site: Site, found_slot: int, root: OtherRoot, first_slot: in
     def link(nxt: Step) -> Step:
         def step(m: Match) -> bool:
             taken = {node.id for node in m.nodes}
+            is_alone = True
             for node in _candidates(m, site, root, first_slot):
                 value = node.outputs[root.place] if root.place < len(node.outputs) else None
                 if node.id in taken or value is None:
                     continue
                 m.spend()
+                is_alone = False
                 m.slots[found_slot] = value
                 if nxt(m):
                     return True
+            if is_alone and root.span is not None:
+                return m.miss(root.depth, root.span, None, root.note)
             return False
 
         return step

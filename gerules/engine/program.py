@@ -204,7 +204,10 @@ class Program:
         name, rungs = found
         before = self._ordered_before(line, bound)
         after_slot = slots[before] if before is not None else None
-        root = OtherRoot(slots[name], rungs, 0, after_slot)
+        text = " ".join(line.pattern.span.text.split())
+        behind = "" if before is None else f" and comes after `{before}`"
+        note = f"there is no other node for `{text}`: none that it could be reads `{name}`{behind}"
+        root = OtherRoot(slots[name], rungs, 0, after_slot, self._compiler.n_calls, line.pattern.span, note)
         return other_root_link(self._site, self._root_slots[number], root, self._root_slots[0])
 
     def _ordered_before(self, line: MatchLine, bound: set[str]) -> str | None:

@@ -183,11 +183,12 @@ class Recorder:
 
     def attempts(self, plan_of: Mapping[str, Plan]) -> list[Attempt]:
         """Return the attempts that came to nothing."""
-        done: set[Place] = set()
+        done: set[Place] = set()  # what a rule matched, and what it made: neither is a place it missed
         taken: dict[tuple[str, str, int], str] = {}
         for item in self.applied:
             record = item.application
-            done.update((record.phase, record.rule, item.graph, node.id) for node in item.matched)
+            for node in (*item.matched, *item.added):
+                done.add((record.phase, record.rule, item.graph, node.id))
             for node in item.removed:
                 taken.setdefault((record.phase, item.graph, node.id), record.rule)
         found: list[Attempt] = []

@@ -130,3 +130,37 @@ def test_a_limit_that_shrank_is_said(run: Run, stem: Path, monkeypatch: pytest.M
     assert "over the limit" not in run("cache", "list").stdout
     monkeypatch.setenv("GERULES_CACHE_SIZE", "10")
     assert "over the limit" in run("cache", "list").stdout
+
+
+FAILING = """gerules 1
+
+rule odd in mine.odd "a guard without a value":
+    match:
+        y = Relu(x)
+    where:
+        all(dims(x, 0) == 1)
+    rewrite:
+        y = Abs(x)
+"""
+
+
+def test_that_nothing_is_kept_is_told_only_where_the_cache_was_set_up(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules, model = tmp_path / "odd.ger", tmp_path / "net.graph"
+    rules.write_text(FAILING, encoding="utf-8")
+    model.write_text(
+        "graph net:\n    opset 17\n    input x: f32[2]\n    y: f32[2] = Relu(x)\n    return y\n",
+        encoding="utf-8",
+    )
+    arguments = ("compile", model, "--rules", rules, "-o", tmp_path / "out.om")
+    result = run(*arguments)
+    assert "warning[E40110]" in result.stderr and "warning[E10052]" in result.stderr
+    monkeypatch.delenv("GERULES_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    result = run(*arguments)
+    assert "warning[E40110]" in result.stderr and "E10052" not in result.stderr
+    result = run("phase", "custom", model, "--rules", rules)
+    assert result.exit_code == 0 and result.stderr.count("warning[E40110]") == 1
+    found = json.loads(run("phase", "custom", model, "--rules", rules, "--json").stdout)
+    assert [item["code"] for item in found["warnings"]] == ["E40110"]

@@ -148,6 +148,88 @@ def test_a_gate_refuses_on_one_device_and_not_on_another() -> None:
     assert all(item.outcome != "gate" for item in device.attempts)
 
 
+PRODUCTS = """\
+graph products:
+    opset 18
+    input x: f32[2048, 1024]
+    A: const f32[1024, 4] = random(1)
+    B: const f32[1024, 4] = random(2)
+    p: f32[2048, 4] = MatMul(x, A)
+    q: f32[2048, 4] = MatMul(x, B)
+    return p, q
+"""
+
+
+def gated(gate: str) -> Source:
+    """A rule for two products of one input, with a gate."""
+    text = f"""gerules 1
+
+rule gated in mine.gate "two products of one input":
+    inexact "sums in another order"
+    match:
+        p = MatMul(x, A: const T[D, N])
+        q = MatMul(x, B: const T[D, N])
+    where:
+        ordered(p, q)
+    fold:
+        both = concat([A, B], axis=1)
+    gate:
+        {gate} else "too dear"
+    rewrite:
+        w = MatMul(x, both)
+        p, q = Split(w, axis=-1, num_outputs=2)
+    test:
+        x: f32[2048, 1024] in -1.0 .. 1.0
+        A, B: const f32[1024, 4] in -1.0 .. 1.0
+        device ascend910b
+        close 0.0001, 0.001
+"""
+    return Source("gated.ger", text)
+
+
+@pytest.mark.parametrize(
+    ("gate", "named", "begins"),
+    [
+        ("after.flops <= 0.2 * before.flops", {"flops"}, "x the flops"),
+        ("after.bytes < 0.1 * before.bytes", {"bytes"}, "x the bytes"),
+        ("after.time < 0.1 * before.time", {"time"}, "x the time"),
+        (
+            "after.time + 0.0 * after.flops < 0.1 * before.time",
+            {"time", "bytes", "flops"},
+            "x the time",
+        ),
+    ],
+)
+def test_a_gate_tells_the_quantities_that_it_names(gate: str, named: set[str], begins: str) -> None:
+    found = explain(parse_graph(PRODUCTS), "gated", rules=[gated(gate)], device="ascend910b")
+    best = found.attempts[0]
+    assert (best.outcome, best.reason) == ("gate", "too dear")
+    ratios, numbers = best.seen.split(": ")
+    assert ratios.partition(" ")[2].startswith(begins)
+    assert {item.split()[0] for item in numbers.split(", ")} == named
+    assert all(" -> " in item for item in numbers.split(", "))
+
+
+def test_a_line_without_another_node_is_told_with_what_it_would_have_to_read() -> None:
+    rule = gated("after.time < 0.1 * before.time")
+    (last,) = (
+        item
+        for item in explain(parse_graph(PRODUCTS), "gated", rules=[rule], device="ascend910b").attempts
+        if item.node == "q"
+    )
+    assert (last.outcome, last.n_matched, last.n_ops) == ("pattern", 1, 2)
+    assert last.reason == (
+        "there is no other node for `MatMul(x, B: const T[D, N])`:"
+        " none that it could be reads `x` and comes after `p`"
+    )
+
+
+def test_what_a_rule_has_made_is_no_place_that_it_missed() -> None:
+    rule = gated("after.time < 10 * before.time")
+    found = explain(parse_graph(PRODUCTS), "gated", rules=[rule], device="ascend910b")
+    assert found.applied == {"gated": ("p",)} and found.attempts == ()
+
+
 def test_a_rule_that_comes_first_takes_the_node() -> None:
     graph = net(
         "    input r: f32[1, 4, 6, 6]\n    c = Conv(x, W)\n    s = Add(c, r)\n    y = Relu(s)\n    return y\n"

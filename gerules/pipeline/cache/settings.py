@@ -9,7 +9,7 @@ from typing import Final
 
 from gerules.errors import table
 from gerules.pipeline.errors import PipelineError
-from gerules.text.cache_folder import cache_folder
+from gerules.text.cache_folder import FOLDER, cache_folder
 from gerules.text.sizes import parse_size
 
 SWITCH: Final = "GERULES_CACHE"
@@ -20,6 +20,11 @@ _SWITCHES: Final = ("", "0", "1")
 LIMIT: Final = "GERULES_CACHE_SIZE"
 
 DEFAULT_LIMIT_BYTES: Final = 2 * 1024**3
+
+
+def is_set_up() -> bool:
+    """Whether the environment says something of the cache, so that somebody cares for what it keeps."""
+    return any(os.environ.get(name, "").strip() for name in (SWITCH, LIMIT, FOLDER))
 
 
 @dataclass(frozen=True, slots=True)
