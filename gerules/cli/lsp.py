@@ -46,4 +46,5 @@ def lsp_command(
     server = make_server()
     server.start_io(BoundedInput(), output)
     if not server.is_shut_down:
+        print("the editor left without `shutdown`", file=sys.stderr)
         raise typer.Exit(FAULT)

@@ -11,11 +11,17 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 from lsprotocol import types
-from pygls.exceptions import FeatureRequestError, JsonRpcException
+from pygls.exceptions import (
+    FeatureRequestError,
+    JsonRpcException,
+    JsonRpcInvalidRequest,
+    JsonRpcParseError,
+)
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
@@ -43,7 +49,7 @@ _T = TypeVar("_T")
 
 
 class RulesProtocol(LanguageServerProtocol):
-    """The protocol, where a request that cannot be read gets an answer too."""
+    """The protocol, where a request that cannot be read, or comes too late, gets an answer too."""
 
     def structure_message(self, data: dict[str, Any]) -> Any:
         """Read a message. One that is malformed is answered with an error if somebody waits for it."""
@@ -52,8 +58,27 @@ class RulesProtocol(LanguageServerProtocol):
         except JsonRpcException as error:
             number = data.get("id")
             if "method" in data and isinstance(number, int | str):
-                self._send_response(number, error=error.to_response_error())
+                self._refuse(error, number)
             raise
+
+    def handle_message(self, message: Any) -> None:
+        """Handle a message. What is none, and a request after `shutdown`, is refused."""
+        is_request = hasattr(message, "id") and hasattr(message, "method")
+        if getattr(message, "jsonrpc", None) != self.VERSION:
+            self._refuse(JsonRpcInvalidRequest("no message of JSON-RPC 2.0"), getattr(message, "id", None))
+        elif is_request and self.is_shut_down:
+            self._refuse(JsonRpcInvalidRequest("the server was shut down; only exit may follow"), message.id)
+        else:
+            super().handle_message(message)
+
+    def refuse_text(self, error: Exception) -> None:
+        """Answer a body that is no JSON; nobody knows the number of the request that it was."""
+        self._refuse(JsonRpcParseError(f"no JSON: {error}"), None)
+
+    def _refuse(self, error: JsonRpcException, number: int | str | None) -> None:
+        # Not by the types of the protocol, which leave out an id that is null.
+        told = {"code": error.code, "message": error.message}
+        self._send_data({"jsonrpc": self.VERSION, "id": number, "error": told})
 
     @property
     def is_shut_down(self) -> bool:
@@ -98,6 +123,10 @@ class RulesServer(LanguageServer):
         """Write to the log what the client cannot be told in an answer; the user has no use for it."""
         if source is not FeatureRequestError:
             _LOG.error("%s: %s", source.__name__, error)
+        # From the loop that reads messages come these alone, where it could not read one.
+        unread = isinstance(error, UnicodeDecodeError | JSONDecodeError | RecursionError)
+        if unread and isinstance(self.protocol, RulesProtocol):
+            self.protocol.refuse_text(error)
 
     # ------------------------------------------------------------ work on texts
     async def ask(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 PATIENCE_S = 120
@@ -31,8 +32,9 @@ class Client:
     def __init__(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "gerules.cli", "lsp", *arguments]
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
-        self.answers: dict[int, Message] = {}
+        self.log = TemporaryFile()  # noqa: SIM115 - closed with the pipes
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self.log)
+        self.answers: dict[int | None, Message] = {}
         self.told: list[Message] = []
         self._incoming: queue.Queue[Message | None] = queue.Queue()
         self._n_requests = 0
@@ -61,8 +63,8 @@ class Client:
         self.write(json.dumps(message).encode())
         return self._n_requests
 
-    def answer(self, number: int) -> Any:
-        """Wait for the answer to a request. Raises Failed when it is an error."""
+    def answer(self, number: int | None) -> Any:
+        """Wait for the answer to a request, or to what had no number. Raises Failed when it is an error."""
         while number not in self.answers:
             self._take()
         found = self.answers.pop(number)
@@ -164,11 +166,16 @@ class Client:
         self.notify("exit")
         return self.process.wait(PATIENCE_S)
 
+    def logged(self) -> str:
+        """What the server has written to stderr."""
+        self.log.seek(0)
+        return self.log.read().decode()
+
     def kill(self) -> None:
         """End the server, whatever it does."""
         self.process.kill()
         self.process.wait(PATIENCE_S)
-        for stream in (self.process.stdin, self.process.stdout):
+        for stream in (self.process.stdin, self.process.stdout, self.log):
             if stream is not None:
                 stream.close()
 

@@ -107,6 +107,49 @@ def test_malformed_messages_are_survived(server: Client, rules: str, body: bytes
     assert server.at("hover", rules, RULES, "Neg(x)") is not None
 
 
+def refusal(server: Client, number: int | None) -> tuple[int, str]:
+    with pytest.raises(Failed) as refused:
+        server.answer(number)
+    return refused.value.code, str(refused.value)
+
+
+@pytest.mark.parametrize("body", [b"{bad}", b"{", b'{"a": "\xff"}', b"[" * 100_000])
+def test_what_is_no_json_is_answered_without_a_number(server: Client, body: bytes) -> None:
+    server.answers.clear()
+    server.write(body)
+    code, message = refusal(server, None)
+    assert code == -32700 and message.startswith("no JSON: ")
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b"7", b'{"id": 3}', b"{}"])
+def test_what_is_no_message_is_answered_without_a_number(server: Client, body: bytes) -> None:
+    server.answers.clear()
+    server.write(body)
+    assert refusal(server, None) == (-32600, "no message of JSON-RPC 2.0")
+
+
+@pytest.mark.parametrize("length", ["abc", "-5", "", "9" * 5000, "1e3", "\u0665"])
+def test_a_length_that_is_none_is_logged_and_the_next_message_is_read(alone: Client, length: str) -> None:
+    alone.start()
+    alone.write_raw(f"Content-Length: {length}\r\n\r\n".encode() + b'{"jsonrpc": "2.0", "id": 7}')
+    assert alone.stop() == 0
+    assert alone.logged().count("ERROR") == 1 and "which is none; it is skipped" in alone.logged()
+
+
+def test_a_message_without_a_length_is_logged_and_the_next_message_is_read(alone: Client) -> None:
+    alone.start()
+    alone.write_raw(b"Content-Type: x\r\n\r\n{}")
+    assert alone.stop() == 0
+    assert alone.logged().count("ERROR") == 1 and "a message has no length; it is skipped" in alone.logged()
+
+
+def test_names_of_headers_are_read_in_any_case(alone: Client) -> None:
+    alone.start()
+    body = b'{"jsonrpc": "2.0", "id": 77, "method": "shutdown"}'
+    alone.write_raw(b"content-length:%d\r\n\r\n%b" % (len(body), body))
+    assert alone.answer(77) is None
+
+
 def test_malformed_requests_are_answered(server: Client, rules: str) -> None:
     for method, params in [
         ("textDocument/hover", {"position": {"line": 0, "character": 0}}),
@@ -161,6 +204,19 @@ def test_goodbye_without_shutdown_is_a_fault(alone: Client) -> None:
     alone.start()
     alone.notify("exit")
     assert alone.process.wait(PATIENCE_S) == 1
+    assert alone.logged() == "the editor left without `shutdown`\n"
+
+
+def test_after_shutdown_requests_are_refused_and_exit_ends(alone: Client) -> None:
+    alone.start()
+    assert alone.ask("shutdown") is None
+    for method in ("textDocument/hover", "shutdown", "nothing/known"):
+        params = {"textDocument": {"uri": "file:///a.ger"}, "position": {"line": 0, "character": 0}}
+        number = alone.send(method, None if method == "shutdown" else params)
+        assert refusal(alone, number) == (-32600, "the server was shut down; only exit may follow")
+    alone.notify("textDocument/didClose", {"textDocument": {"uri": "file:///a.ger"}})
+    alone.notify("exit")
+    assert alone.process.wait(PATIENCE_S) == 0
 
 
 def test_a_message_that_is_too_large_is_read_past_and_a_closed_pipe_ends_the_server(alone: Client) -> None:
