@@ -196,10 +196,13 @@ def _plainer_elements(item: GivenValue) -> Iterator[GivenValue]:
     if item.type is None or (not item.type.is_const and item.elements is None and item.low is None):
         return
     given = item.elements
-    known = given.values[0] if given is not None and given.kind == "fill" else None
+    is_alike = given is not None and given.kind != "random" and len(set(given.values)) == 1
+    known = given.values[0] if given is not None and is_alike else None
     for number in _SIMPLE:
         if known is None or number < abs(known):
             elements = Elements(item.span, "fill", (number,))
+            if _is_integer(item) and 0 < count_of(item) <= MOST_LISTED:
+                elements = Elements(item.span, "list", (number,) * count_of(item))
             yield replace(item, low=None, high=None, elements=elements)
     if not item.type.is_const and (given is not None or item.low is not None):
         yield replace(item, low=None, high=None, elements=None)
@@ -211,6 +214,11 @@ def _plainer_elements(item: GivenValue) -> Iterator[GivenValue]:
                 if value != value or abs(number) < abs(value):
                     values = (*given.values[:at], number, *given.values[at + 1 :])
                     yield replace(item, elements=replace(given, values=values))
+
+
+def _is_integer(item: GivenValue) -> bool:
+    dtypes = item.type.dtypes if item.type is not None else None
+    return bool(dtypes) and all(dtype.is_integer for dtype in dtypes or ())
 
 
 def _simple_exprs(expr: Expr) -> Iterator[Expr]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Final
 
 from gerules.dsl.expressions import Ident
@@ -90,7 +91,13 @@ class SingleChanges:
     # ------------------------------------------------------------ kinds of changes
     def kinds(self, test: RuleTest) -> list[Iterator[Group]]:
         """Return the other changes by kind: sizes, ranks, element types, elements."""
-        return [self._sizes(test), self._ranks(test), self._dtypes(test), self._elements(test)]
+        return [
+            self._sizes(test),
+            self._ranks(test),
+            self._dtypes(test),
+            self._elements(test),
+            self._list_elements(test),
+        ]
 
     def _sizes(self, test: RuleTest) -> Iterator[Group]:
         longest = _longest(test)
@@ -112,11 +119,7 @@ class SingleChanges:
     def _ranks(self, test: RuleTest) -> Iterator[Group]:
         """Yield other shapes of constants, at equal sizes if they fit only so; then an axis more or less."""
         for place, item in self._values(test):
-            if (
-                item.type is not None
-                and item.type.is_const
-                and (item.elements is None or count_of(item) == 1)
-            ):
+            if item.type is not None and item.type.is_const:
                 for dims in _shapes(item, test):
                     found = with_item(test, place, with_dims(item, dims))
                     yield [found, with_equal_sizes(found)]
@@ -161,6 +164,16 @@ class SingleChanges:
         for place, item in ranged:
             elements = Elements(item.span, "fill", (-1,))
             yield [with_item(test, place, replace(item, low=None, high=None, elements=elements))]
+
+    def _list_elements(self, test: RuleTest) -> Iterator[Group]:
+        """Yield lists with a 0 or a -1 in them, which stand for something else in a shape or in axes."""
+        for place, item in enumerate(test.inputs):
+            if not isinstance(item, GivenValue) or item.name.name not in self._lists or item.elements is None:
+                continue
+            known = item.elements.values if item.elements.kind == "list" else ()
+            for at, number in product(range(len(known)), (0, -1)):
+                values = (*known[:at], number, *known[at + 1 :])
+                yield [with_item(test, place, replace(item, elements=replace(item.elements, values=values)))]
 
     def _values(self, test: RuleTest) -> Iterator[tuple[int, GivenValue]]:
         """Yield the values of a test that may have any shape and elements, by place."""

@@ -163,6 +163,8 @@ class Variations:
         for name, op in sorted(self._op_variables().items()):
             for known in self._known_ops(op):
                 yield _choosing(test, name, [known])
+        for size in sorted(sizes_in(test, is_const=False)):
+            yield self._with_name(test, size)
         for place, item in enumerate(test.inputs):
             if isinstance(item, GivenValue) and item.type is not None:
                 other = replace(item.type, is_const=not item.type.is_const)
@@ -248,8 +250,10 @@ class Variations:
     def _name_dim(self, test: RuleTest) -> RuleTest | None:
         """Leave one size open until the graph runs; constants have what it is then."""
         size = self._pick(sorted(sizes_in(test, is_const=False)))
-        if size is None:
-            return None
+        return None if size is None else self._with_name(test, size)
+
+    def _with_name(self, test: RuleTest, size: int) -> RuleTest:
+        """Return the test with one size open."""
 
         def dim(item: GivenValue, dim: DimPattern) -> DimPattern:
             if not isinstance(dim, DimSize) or dim.size != size:
@@ -297,7 +301,8 @@ class Variations:
         if given is not None and given.kind == "list" and given.values and self._random.integers(3):
             values = list(given.values)
             at = int(self._random.integers(len(values)))
-            values[at] += int(self._random.choice([-1, 1, 2]))
+            near = [values[at] - 1, values[at] + 1, values[at] + 2]
+            values[at] = self._pick([*near, 0, -1] if item.name.name in self._lists else near) or 0
             elements = replace(given, values=tuple(values))
         else:
             elements = Elements(item.span, "fill", (int(self._random.choice(_FILLS)),))

@@ -188,7 +188,19 @@ def test_integers_that_matter_are_written_out():
     (found,) = run(text, generated=100).counterexamples
     (item,) = (item for item in found.test.inputs if item.name.name == "i")
     assert isinstance(item, GivenValue) and item.elements is not None and item.low is None
-    assert "i: const i64" in found.block and "=" in found.block.split("i: const i64")[1].split("\n")[0]
+    assert item.elements.kind == "list" and f"= {list(item.elements.values)}" in found.block
+
+
+def test_a_zero_in_a_shape_is_written_out():
+    text = simple(
+        "Reshape(Transpose(x: [A, B, C], perm=[1, 0, 2]), s: const)",
+        "Reshape(x, s)",
+        "x: f32[1, 3, 4]\ns: const i64[2] = [3, 4]",
+    ).replace("    rewrite:", '    where:\n        A == 1 else "axes move"\n    rewrite:')
+    (found,) = run(text, generated=600).counterexamples
+    (item,) = (item for item in found.test.inputs if item.name.name == "s")
+    assert isinstance(item, GivenValue) and item.elements is not None
+    assert item.elements.kind == "list" and 0 in item.elements.values
 
 
 def test_a_reader_outside_stays_only_where_it_matters():
