@@ -25,7 +25,7 @@ from gerules.cli.output import show, show_json, show_lines
 if TYPE_CHECKING:
     from gerules.dsl import RuleBook
     from gerules.dsl.syntax import Rule
-    from gerules.errors import Diagnostic
+    from gerules.errors import Diagnostic, Faults
 
 rules_app = typer.Typer(
     help="List, check and test rules.", no_args_is_help=True, rich_markup_mode="rich", add_completion=False
@@ -120,17 +120,22 @@ def check_command(
     """
     from gerules.analysis.analyse import ANALYSES, analyse_rules
     from gerules.cli.progress import Steps
+    from gerules.dsl.syntax import Rule
+    from gerules.errors import Faults
 
     wanted = {choose("--only", name, (*ANALYSES, "names")) for name in only or ANALYSES}
-    book = load_book(paths, check_tests=True)
+    faults = Faults()
+    book = load_book(paths, check_tests=True, faults=faults)
     names = files_meant(book, paths)
     chosen = [rule for rule in book.rules if rule.span.source.name in names]
     with Steps("checking rules") as steps:
         analysis = analyse_rules(book, chosen, only=wanted, on_step=steps.begin)
     own = [item for item in book.warnings if item.span is None or item.span.source.name in names]
-    _tell_checked(
-        [*own, *analysis.diagnostics], sorted(names), len(chosen), stops=analysis.stops, is_json=json
+    own += [*faults.diagnostics, *analysis.diagnostics]
+    n_rules = sum(
+        isinstance(item, Rule) for file in book.files if file.source.name in names for item in file.items
     )
+    _tell_checked(own, sorted(names), n_rules, stops=analysis.stops, is_json=json)
 
 
 def _tell_checked(
@@ -271,17 +276,20 @@ def _rules_meant(book: RuleBook, paths: list[Path] | None, names: list[str] | No
     return [item for item in book.rules if item.span.source.name in files]
 
 
-def load_book(paths: list[Path] | None, *, check_tests: bool = False) -> RuleBook:
+def load_book(
+    paths: list[Path] | None, *, check_tests: bool = False, faults: Faults | None = None
+) -> RuleBook:
     """Return the shipped rules, and those of more files. Raises TextError or RuleError with all faults.
 
-    With `check_tests` the tests of shipped rules are checked at once, if these are what is meant.
+    With `check_tests` the tests of shipped rules are checked at once, if these are what is meant. With
+    `faults` rules at fault in more files are left out, and not raised.
     """
     from gerules.dsl.shipped import rules_folder
     from gerules.pipeline.toolchain import shipped_rules
 
     own = rules_folder().resolve()
     meant = not paths or any(_is_inside(str(path), own) or _is_inside(str(own), path) for path in paths)
-    return shipped_rules(paths or (), check_tests=check_tests and meant)
+    return shipped_rules(paths or (), check_tests=check_tests and meant, faults=faults)
 
 
 def files_meant(book: RuleBook, paths: list[Path] | None) -> set[str]:

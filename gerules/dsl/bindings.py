@@ -87,8 +87,9 @@ class NameChecker:
                 remedy="write the name of a mark that passes read, or one that is not so near to it",
             )
 
-    def warn_of_type(self, name: str, span: Span) -> None:
-        """Warn of an attribute's name that says an element type elsewhere."""
+    def warn_of_type(self, name: str, span: Span) -> bool:
+        """Warn of an attribute's name that says an element type elsewhere; return whether it does."""
         dtype = DTYPE_SPELLINGS.get(name.lower())
         if dtype is not None:
             self.faults.add(table.NAME_OF_TYPE, span=span, severity="warning", name=name, dtype=dtype)
+        return dtype is not None

@@ -215,9 +215,10 @@ class RuleChecker(NameChecker):
                 self._pattern(arg, bindings)
         for attr in call.attrs:
             if isinstance(attr.pattern, CaptureAttr):
-                if attr.pattern.name not in bindings.kinds:
-                    self.warn_of_type(attr.pattern.name, attr.pattern.span)
+                is_new = attr.pattern.name not in bindings.kinds
                 bindings.bind(attr.pattern.name, Kind.ATTR, attr.pattern.span)
+                if is_new and self.warn_of_type(attr.pattern.name, attr.pattern.span):
+                    bindings.used.add(attr.pattern.name)  # one warning is enough
             elif isinstance(attr.pattern, ParamAttr):
                 self._param(attr.pattern.name, attr.pattern.span)
         if call.rest is not None and call.rest.name is not None:

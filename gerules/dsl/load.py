@@ -13,9 +13,11 @@ from gerules.dsl.declarations import Include, RuleFile
 from gerules.dsl.external import check_externs
 from gerules.dsl.registry import BUILTINS, Function
 from gerules.dsl.shipped import rules_folder
+from gerules.dsl.sound_items import read_sound_rules
+from gerules.dsl.syntax import Rule
 from gerules.dsl.transform import read_file
 from gerules.dsl.tree import RuleError
-from gerules.errors import Faults, GerulesError, Source, table
+from gerules.errors import Diagnostic, Faults, GerulesError, Source, table
 from gerules.ir.collector import paused_collector
 from gerules.text import TextError, read_source
 
@@ -33,6 +35,7 @@ def load_rules(
     base: RuleBook | None = None,
     functions: Mapping[str, Function] | None = None,
     later_tests: bool = False,
+    faults: Faults | None = None,
 ) -> RuleBook:
     """Read rule files and everything they include, once each, and check them.
 
@@ -43,6 +46,8 @@ def load_rules(
         functions: What Python gives to `extern` lines; without it, those of the base, or all that are
             registered in this process.
         later_tests: Read the tests of rules when somebody looks at them, and do not check them.
+        faults: Gets the faults of rules, which are then left out of the book; nothing is raised for them.
+            Where more than rules is at fault, the book has none of the rules that were read.
 
     Returns:
         The book; `warnings` holds what the checks found that is no fault.
@@ -54,7 +59,9 @@ def load_rules(
             without a function that fits, and what `check_rules` finds.
     """
     with paused_collector():
-        return _load(paths, schemas, base, functions, later_tests)
+        if faults is None:
+            return _load(paths, schemas, base, functions, later_tests)
+        return _load_sound(paths, schemas, base, functions, faults)
 
 
 def _load(
@@ -68,11 +75,80 @@ def _load(
     loader = _Loader(faults, base, later_tests)
     for path in paths:
         loader.add(path)
-    if len(faults):
-        # What an unreadable file declares would only be missed everywhere else.
-        only_text = all(item.code.code < "E40100" for item in faults.diagnostics)
-        faults.raise_if_any(TextError if only_text else RuleError)
-    book = merge_files(loader.files, faults)
+    _raise_unread(faults)
+    book = _merged(loader.files, schemas, base, functions, faults)
+    faults.raise_if_any(RuleError)
+    return replace(book, warnings=faults.warnings)
+
+
+def _load_sound(
+    paths: Sequence[Path | str | Source],
+    schemas: SchemaSource | None,
+    base: RuleBook | None,
+    functions: Mapping[str, Function] | None,
+    faults: Faults,
+) -> RuleBook:
+    """Load what is right of rule files; see `load_rules`."""
+    unread, unfit = Faults(), Faults()
+    loader = _Loader(unread, base, later_tests=False, of_rules=faults)
+    for path in paths:
+        loader.add(path)
+    _raise_unread(unread)
+    book = _merged(loader.files, schemas, base, functions, unfit)
+    own = book.rules[len(base.rules) if base is not None else 0 :]
+    inside = {id(item): rule for item in unfit.diagnostics if (rule := _rule_at(item, own)) is not None}
+    found = list(unfit.diagnostics)
+    if loader.left_out:
+        # A name may be missing only because the rule that has it could not be read.
+        found = [
+            item
+            for item in found
+            if id(item) in inside
+            and not (item.code is table.UNKNOWN_RULE and item.facts["name"] in loader.left_out)
+        ]
+    errors = [item for item in found if item.severity == "error"]
+    bad = {inside[id(item)].name.name if id(item) in inside else "" for item in errors}
+    faults.extend(errors)
+    warnings = tuple(
+        item
+        for item in found
+        if item.severity == "warning" and not (id(item) in inside and inside[id(item)].name.name in bad)
+    )
+    # What is no rule may be what any rule needs.
+    sound = () if "" in bad else tuple(rule for rule in own if rule.name.name not in bad)
+    return replace(book, rules=(*book.rules[: len(book.rules) - len(own)], *sound), warnings=warnings)
+
+
+def _rule_at(item: Diagnostic, rules: Sequence[Rule]) -> Rule | None:
+    """Return the rule that a fault points into."""
+    span = item.span
+    if span is None:
+        return None
+    return next(
+        (
+            rule
+            for rule in rules
+            if rule.span.source is span.source and rule.span.start <= span.start < rule.span.end
+        ),
+        None,
+    )
+
+
+def _raise_unread(faults: Faults) -> None:
+    """Raise what could not be read: what it declares would only be missed everywhere else."""
+    only_text = all(item.code.code < "E40100" for item in faults.diagnostics)
+    faults.raise_if_any(TextError if only_text else RuleError)
+
+
+def _merged(
+    files: Sequence[RuleFile],
+    schemas: SchemaSource | None,
+    base: RuleBook | None,
+    functions: Mapping[str, Function] | None,
+    faults: Faults,
+) -> RuleBook:
+    """Return the book that files make, checked."""
+    book = merge_files(files, faults)
     if functions is not None:
         book = replace(book, functions={**BUILTINS, **functions})
     elif base is not None:
@@ -80,18 +156,24 @@ def _load(
     if schemas is not None:
         check_externs(book.externs.values(), book.functions, faults)
         faults.extend(check_rules(book, schemas, book.functions).diagnostics)
-    faults.raise_if_any(RuleError)
-    return replace(book, warnings=faults.warnings)
+    return book
 
 
 _Read = Callable[[], None]
 
 
 class _Loader:
-    """Reads each file once, what it includes before it."""
+    """Reads each file once, what it includes before it.
 
-    def __init__(self, faults: Faults, base: RuleBook | None, later_tests: bool) -> None:
+    With `of_rules` rules that cannot be read are left out; it gets their faults.
+    """
+
+    def __init__(
+        self, faults: Faults, base: RuleBook | None, later_tests: bool, of_rules: Faults | None = None
+    ) -> None:
         self.faults = faults
+        self.of_rules = of_rules
+        self.left_out: set[str] = set()
         self.later_tests = later_tests
         self.files: list[RuleFile] = list(base.files) if base else []
         self._done: set[str] = {_key_of_text(file.source) for file in self.files}
@@ -146,7 +228,11 @@ class _Loader:
             self.faults.add(table.TOO_MANY_FILES, place=source.name, limit=MAX_FILES)
             return
         try:
-            file = read_file(source, later=self.later_tests)
+            if self.of_rules is None:
+                file = read_file(source, later=self.later_tests)
+            else:
+                file, left_out = read_sound_rules(source, self.of_rules, later=self.later_tests)
+                self.left_out |= left_out
         except GerulesError as error:
             self.faults.extend(error.diagnostics)
             return

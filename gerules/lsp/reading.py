@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +12,7 @@ from lark import Token, Tree
 
 from gerules.dsl import read_file
 from gerules.dsl.declarations import FormatsTable, Item, RuleFile
+from gerules.dsl.sound_items import MAX_ROUNDS, NO_LINE_END, without_items
 from gerules.errors import Diagnostic, GerulesError, Source, Span
 from gerules.lsp.occurrences import Occurrence, find_occurrences
 from gerules.text import check_size, parse_rules
@@ -20,11 +20,6 @@ from gerules.text.parse import item_starts, open_brackets
 
 MAX_BYTES: Final = 1024 * 1024
 """Largest text that is read while it is typed; the largest shipped file is a thirtieth of it."""
-
-_MAX_ROUNDS: Final = 12
-"""Times that a text is read without what was at fault before; then the rest of it is not looked at."""
-
-_NO_LINE_END: Final = re.compile(r"[^\r\n]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,20 +81,20 @@ def read_tolerantly(source: Source, before: Reading | None = None) -> Reading:
     text = source.text
     try:
         check_size(source, MAX_BYTES)
-        for _ in range(_MAX_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             mended = Source(source.name, text)
             try:
                 file = read_file(mended)
             except GerulesError as error:
                 faults += _pointing_into(source, error.diagnostics)
-                text = _without_items(text, error.diagnostics)
+                text = without_items(text, error.diagnostics)
                 if text == mended.text:
                     break
             else:
                 return Reading(source, file, tuple(faults), _kept(file, before) if faults else ())
     except GerulesError as error:
         faults += _pointing_into(source, error.diagnostics)
-    empty = RuleFile(Source(source.name, _NO_LINE_END.sub(" ", source.text)), 1, (), ())
+    empty = RuleFile(Source(source.name, NO_LINE_END.sub(" ", source.text)), 1, (), ())
     return Reading(source, empty, tuple(faults), _kept(empty, before))
 
 
@@ -107,21 +102,6 @@ def _pointing_into(source: Source, diagnostics: Iterable[Diagnostic]) -> Iterato
     for item in diagnostics:
         span = item.span
         yield item if span is None else replace(item, span=Span(source, span.start, span.end))
-
-
-def _without_items(text: str, diagnostics: Iterable[Diagnostic]) -> str:
-    """Return the text with blanks for the items that faults point into; for all where one has no place."""
-    starts = item_starts(text)
-    ends = [*starts[1:], len(text)]
-    places = [item.span.start if item.span is not None else None for item in diagnostics]
-    if None in places:
-        return _NO_LINE_END.sub(" ", text)
-    bad = {sum(1 for start in starts[1:] if start <= place) for place in places if place is not None}
-    pieces = [
-        _NO_LINE_END.sub(" ", text[start:end]) if number in bad else text[start:end]
-        for number, (start, end) in enumerate(zip(starts, ends, strict=True))
-    ]
-    return "".join(pieces)
 
 
 def _without_statements(text: str) -> str:
@@ -132,7 +112,7 @@ def _without_statements(text: str) -> str:
 
 def _mend(item: str) -> str:
     """Return an item with blanks for the lines at fault; nothing but blanks where that is not enough."""
-    for _ in range(_MAX_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         try:
             parse_rules(Source("", item))
         except GerulesError as error:
@@ -147,10 +127,10 @@ def _mend(item: str) -> str:
             line = item[start : end if end >= 0 else len(item)]
             if not line.strip():
                 break
-            item = item[:start] + _NO_LINE_END.sub(" ", line) + item[start + len(line) :]
+            item = item[:start] + NO_LINE_END.sub(" ", line) + item[start + len(line) :]
         else:
             return item
-    return _NO_LINE_END.sub(" ", item)
+    return NO_LINE_END.sub(" ", item)
 
 
 def _kept(file: RuleFile, before: Reading | None) -> tuple[Item, ...]:

@@ -55,6 +55,7 @@ def shipped_rules(
     functions: Mapping[str, Function] | None = None,
     *,
     check_tests: bool = False,
+    faults: Faults | None = None,
 ) -> RuleBook:
     """Return the rules of gerules, those of plugins and registered patterns, and those of more files.
 
@@ -63,6 +64,7 @@ def shipped_rules(
         functions: What Python gives to `extern` lines. Then nothing that is registered in this process
             takes part: no functions, no patterns, no plugins.
         check_tests: Check the tests of the rules of gerules too, which else are read when looked at.
+        faults: Gets the faults of rules of more files, which are left out; see `gerules.dsl.load_rules`.
 
     Raises:
         TextError, RuleError: as `gerules.dsl.load_rules`; every fault of every file. E40128 for a registered
@@ -81,7 +83,7 @@ def shipped_rules(
         if patterns := tuple(pattern.source for pattern in PATTERNS):
             book = _with_patterns(book, patterns)
     if texts or functions is not None:
-        book = load_rules(texts, schemas=Schemas(), base=book, functions=functions)
+        book = load_rules(texts, schemas=Schemas(), base=book, functions=functions, faults=faults)
     return replace(book, warnings=(*warnings, *book.warnings)) if warnings else book
 
 

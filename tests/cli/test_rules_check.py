@@ -71,6 +71,54 @@ def test_json_holds_warnings_beside_errors(run: Run, tmp_path: Path) -> None:
     assert found["n_rules"] == 4 and found["stops"]["custom"] is False
 
 
+MIXED = """\
+gerules 1
+rule torn in own:
+    match: y = Relu(x
+    rewrite: y = x
+rule nameless in own: Abs(x) => Abs(z)
+rule swap in own:
+    overrides torn
+    match: y = Sub(Neg(x), w)
+    rewrite: y = Sub(w, Neg(x))
+rule kept in own:
+    match: y = Cast(x, to=k)
+    rewrite: y = Relu(x)
+"""
+
+
+def test_sound_rules_are_analysed_beside_those_at_fault(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mixed.ger"
+    path.write_text(MIXED, encoding="utf-8")
+    result = run("rules", "check", path, "--only", "termination")
+    told = [line.partition(":")[0] for line in result.stderr.splitlines() if line.startswith(("e", "w"))]
+    assert told == ["warning[E40117]", "warning[E40130]", "error[E40001]", "error[E40003]"]
+    assert "may never end: swap leaves no operator fewer" in result.stderr
+    assert result.exit_code == 1 and result.stdout == "1 file, 3 rules: 2 errors, 2 warnings\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "codes"),
+    [
+        # What cannot be read may be what rules need; so may a pattern with a fault in it.
+        ("pattern p(x) -> y:\n    y = Neg(x\n", ["E40001"]),
+        ("pattern p(x) -> y:\n    y = Neg(z)\n", ["E40003", "E40117"]),
+    ],
+)
+def test_no_rule_is_analysed_beside_a_pattern_at_fault(
+    run: Run, tmp_path: Path, first: str, codes: list[str]
+) -> None:
+    path = tmp_path / "pattern.ger"
+    path.write_text(
+        f"gerules 1\n{first}rule r in own:\n    match: y = Cast(p(x), to=k)\n    rewrite: y = Relu(x)\n",
+        encoding="utf-8",
+    )
+    result = run("rules", "check", path, "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert [item["code"] for key in ("errors", "warnings") for item in found.get(key, [])] == codes
+
+
 def test_an_analysis_that_does_not_exist(run: Run) -> None:
     result = run("rules", "check", "--only", "terminaton")
     assert result.exit_code != 0
