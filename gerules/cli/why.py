@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 def why_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx, .mindir or .graph file.")],
     node: Annotated[
-        str, typer.Argument(metavar="NODE", help="A node, or a value it makes: of MODEL, or as compiled.")
+        str,
+        typer.Argument(
+            metavar="NODE", help="A node, a value it makes, an input or a constant: of MODEL, or as compiled."
+        ),
     ],
     *,
     target: Target,

@@ -98,7 +98,7 @@ class RuleChecker(NameChecker):
         for other in rule.overrides:
             if other.name not in self.names.book.rule_by_name:
                 notes = suggest(other.name, self.names.book.rule_by_name)
-                self.faults.add(table.UNKNOWN_RULE, span=other.span, name=other.name, notes=notes)
+                self.faults.add(table.UNKNOWN_OVERRIDDEN, span=other.span, name=other.name, notes=notes)
         if are_tests_read:  # which use names too
             self._warn_unused(bindings)
 

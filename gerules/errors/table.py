@@ -1683,9 +1683,9 @@ OVERRIDES_CIRCLE: Final = ErrorCode(
     "Each of these rules says that it goes before the next, so none of them can be the first.",
     "remove `overrides` from one of them",
 )
-UNKNOWN_RULE: Final = ErrorCode(
+UNKNOWN_OVERRIDDEN: Final = ErrorCode(
     "E40139",
-    "unknown-rule",
+    "unknown-overridden",
     "there is no rule {name}",
     "`overrides` names another rule of these files, of what they include, or of those that come with gerules.",
     "correct the name, or remove it",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypedDict
+from dataclasses import dataclass
+from typing import Final, TypedDict
 
 from gerules.dsl import RuleBook
 from gerules.dsl.book import suggest
@@ -15,6 +16,9 @@ from gerules.ir import Dim, Graph, Node
 from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.options import CompileOptions
 from gerules.pipeline.toolchain import RuleInput, Toolchain, make_toolchain
+
+_MOST_READERS: Final = 4
+"""Readers of a value that are named."""
 
 
 class Target(TypedDict, total=False):
@@ -81,7 +85,41 @@ def check_node(name: str, graphs: Sequence[Graph]) -> None:
         for item in all_nodes(graph):
             known.update(dict.fromkeys(item))
     if name not in known:
-        raise PipelineError(table.UNKNOWN_NODE, name=name, notes=suggest(name, known))
+        value = find_value(name, graphs)
+        notes = suggest(name, known) if value is None else [f"{name} is {value}"]
+        raise PipelineError(table.UNKNOWN_NODE, name=name, notes=notes)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundValue:
+    """A value that no node makes: an input of a graph, or a constant."""
+
+    graph: Graph
+    id: int
+
+    def __str__(self) -> str:
+        what = "a constant" if self.id in self.graph.consts else "an input"
+        readers = [names[0] for node in self.readers() if (names := names_of_node(node, self.graph))]
+        named = ", ".join(readers[:_MOST_READERS])
+        more = f" and {len(readers) - _MOST_READERS} more" if len(readers) > _MOST_READERS else ""
+        return f"{what}, {self.graph.type_of(self.id)}, read by {named or 'no node'}{more}"
+
+    def readers(self) -> list[Node]:
+        """Return the nodes that read it, in order."""
+        return [node for node in self.graph.nodes.values() if self.id in node.reads()]
+
+
+def find_value(name: str, graphs: Sequence[Graph]) -> FoundValue | None:
+    """Return the first input or constant of that name; bodies included."""
+    pending = [*graphs][::-1]
+    while pending:
+        graph = pending.pop()
+        made = {value for node in graph.nodes.values() for value in node.writes()}
+        for id, value in graph.values.items():
+            if value.name == name and id not in made and (id in graph.consts or id in graph.inputs):
+                return FoundValue(graph, id)
+        pending += [body.graph for node in graph.nodes.values() for body in node.bodies.values()]
+    return None
 
 
 def all_nodes(graph: Graph) -> Iterator[tuple[str, ...]]:

@@ -14,7 +14,7 @@ from gerules.engine.trace import Trace
 from gerules.ir import Graph
 from gerules.passes.gears import Gears
 from gerules.passes.partition import Partition
-from gerules.pipeline.stages import StageReport, fusions_of
+from gerules.pipeline.stages import StageReport, count_casts, fusions_of
 from gerules.pipeline.summary import GearSummary, Summary
 from gerules.pipeline.toolchain import Toolchain
 from gerules.runtime.kernels.contract import Array
@@ -53,7 +53,7 @@ class Compilation:
             n_nodes_read=len(self.source.nodes),
             n_nodes=len(ops),
             fusions=fusions_of(self.trace),
-            n_casts=ops.count("Cast"),
+            n_casts=count_casts(self.graph),
             n_transdata=ops.count("TransData"),
             n_clusters=len(self.partition.clusters) if self.partition is not None else 0,
             n_streams=schedule.n_streams if schedule is not None else 0,

@@ -42,7 +42,7 @@ from gerules.pipeline.errors import PipelineError
 from gerules.pipeline.gears import compile_gears, emit_branches, gears_of
 from gerules.pipeline.options import CompileOptions
 from gerules.pipeline.phases import phase_names, run_rule_phase
-from gerules.pipeline.stages import Observe, StageReport
+from gerules.pipeline.stages import Observe, StageReport, count_casts
 from gerules.pipeline.toolchain import evaluate_node, make_toolchain
 from gerules.target import Device
 
@@ -179,6 +179,8 @@ def _set_precision(state: Compilation, options: CompileOptions) -> tuple[Graph, 
         "n_low": report.n_low,
         "n_kept": report.n_kept,
         "n_casts": report.n_casts,
+        "n_casts_before": count_casts(state.graph),
+        "n_casts_after": count_casts(graph),
         "saturated": list(report.saturated),
     }
     return graph, detail

@@ -50,3 +50,12 @@ def fusions_of(trace: Trace) -> dict[str, int]:
     """Return how often each rule was applied, most often first."""
     counts = {name: item.applications for name, item in trace.rules.items() if item.applications}
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def count_casts(graph: Graph) -> int:
+    """Count the Casts of a graph, bodies included."""
+    n_casts = 0
+    for node in graph.nodes.values():
+        n_casts += node.op in ("Cast", "ge::Cast")
+        n_casts += sum(count_casts(body.graph) for body in node.bodies.values())
+    return n_casts

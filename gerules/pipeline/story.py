@@ -12,7 +12,15 @@ from gerules.engine.reasons import sources_of
 from gerules.engine.witness import Applied, Sighting, When
 from gerules.ir import Graph, Node
 from gerules.pipeline.api import Model, graph_of
-from gerules.pipeline.asking import Target, check_node, names_of_node, options_of
+from gerules.pipeline.asking import (
+    FoundValue,
+    Target,
+    all_nodes,
+    check_node,
+    find_value,
+    names_of_node,
+    options_of,
+)
 from gerules.pipeline.compilation import Compilation
 from gerules.pipeline.compiler import LAST_STAGES, compile_graph, stage_names
 from gerules.pipeline.toolchain import shipped_rules
@@ -51,7 +59,9 @@ class Story:
         origins: Nodes of the model as read that it began with, as `name: op`.
         steps: The rewrites, in order.
         fates: What happened to nodes outside of rules: folded, merged, dropped; by `name: op`.
-        finals: The nodes of the compiled model that stand for it, as `name: op`.
+        finals: The nodes of the compiled model that stand for it, as `name: op`; those that read an input or
+            a constant.
+        value: What an input or a constant is; empty for a node.
     """
 
     model: str
@@ -62,6 +72,7 @@ class Story:
     steps: tuple[Step, ...]
     fates: Mapping[str, str]
     finals: tuple[str, ...]
+    value: str = ""
 
     def as_json(self) -> dict[str, object]:
         """Return the story as plain values."""
@@ -74,6 +85,7 @@ class Story:
             "steps": [step.as_json() for step in self.steps],
             "fates": dict(self.fates),
             "finals": list(self.finals),
+            "value": self.value,
         }
 
 
@@ -103,7 +115,7 @@ def why(model: Model, node: str, **target: Unpack[Target]) -> Story:
 
     Args:
         node: A node of the model as read, of the compiled one or of any stage between, by its own name or
-            by that of a value it makes.
+            by that of a value it makes; or an input or a constant, which is told with its readers.
 
     Raises:
         PipelineError: E10006 for an unknown node.
@@ -115,6 +127,15 @@ def why(model: Model, node: str, **target: Unpack[Target]) -> Story:
     listener = RewriteListener()
     done = compile_graph(graph, book, replace(options, stop_after=stages[-1]), witness=listener)
     graphs = [graph, *(stage.graph for stage in done.stages)]
+    value = find_value(node, graphs)
+    if value is not None and not any(node in names for graph in graphs for names in all_nodes(graph)):
+        now = done.graph
+        known = value.id in now.consts or value.id in now.inputs
+        readers = FoundValue(now, value.id).readers() if known and value.graph in graphs else []
+        finals = tuple(_told(item, now) for item in readers)
+        return Story(
+            graph.name, done.tools.device.name, done.tools.precision, node, (), (), {}, finals, str(value)
+        )
     check_node(node, graphs)
     chain, ids = _follow(node, graphs, listener.applied)
     origins = [item for item in graph.nodes.values() if item.id in ids]

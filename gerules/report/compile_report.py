@@ -98,6 +98,8 @@ class CompileReport:
             ("rewrites", f"{one.n_fusions} by {count_text(len(one.fusions), 'rule')}"),
             ("conversions", f"{count_text(one.n_casts, 'Cast')}, {one.n_transdata} TransData"),
         ]
+        if note := self._casts_since():
+            found.append(("", note))
         if one.n_clusters:
             found.append(("clusters", str(one.n_clusters)))
             found += self._dynamic_facts()
@@ -114,6 +116,19 @@ class CompileReport:
             found.append(("cache", f"hit {self.cached[:12]}; the times are those of the compile it kept"))
         found.append(("took", time_text(one.took_us)))
         return found
+
+    def _casts_since(self) -> str:
+        """What became of the Casts that precision left; empty where they are those of the end."""
+        gear = self._gear_shown()
+        for stage in self.stages:
+            if stage.name == "precision" and stage.detail.get("gear", "") in ("", gear):
+                n_then, n_now = _number(stage.detail, "n_casts_after"), self.summary.n_casts
+                if "n_casts_after" not in stage.detail or n_then == n_now:
+                    return ""
+                fewer, more = f"{n_then - n_now} merged or fused", f"{n_now - n_then} added"
+                since = fewer if n_now < n_then else more
+                return f"{count_text(n_then, 'Cast')} after precision; since then {since}"
+        return ""
 
     def _dynamic_facts(self) -> Iterator[tuple[str, str]]:
         """What runs with sizes that are known only then, and why; nothing when all shapes are fixed."""
@@ -195,11 +210,17 @@ def _tell_prepare(detail: Mapping[str, object]) -> str:
     return ", ".join(parts)
 
 
+def _casts_text(detail: Mapping[str, object]) -> str:
+    text = count_text(_number(detail, "n_casts"), "Cast")
+    n_own = _number(detail, "n_casts_before")
+    return f"{text} beside {n_own} of the model" if n_own else text
+
+
 def _tell_precision(detail: Mapping[str, object]) -> str:
     parts = [
         str(detail.get("mode", "")),
         f"{_number(detail, 'n_low')} lowered, {_number(detail, 'n_kept')} kept",
-        count_text(_number(detail, "n_casts"), "Cast"),
+        _casts_text(detail),
     ]
     saturated = detail.get("saturated")
     if isinstance(saturated, list | tuple) and saturated:

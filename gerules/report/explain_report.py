@@ -133,6 +133,10 @@ def _adds(item: Attempt) -> bool:
 def story_lines(story: Story) -> Iterator[str]:
     """Yield a story: where it began, each rewrite, what is left."""
     yield f"{story.node} in {story.model} for {story.device}, {story.precision}"
+    if story.value:
+        yield f"  {story.node} is {story.value}"
+        yield f"  now    {'read by ' + ', '.join(story.finals) if story.finals else 'read by no node'}"
+        return
     yield f"  from   {', '.join(story.origins) or 'nothing in the model as it was read'}"
     for number, step in enumerate(story.steps):
         inside = f" in {step.graph}" if step.graph else ""

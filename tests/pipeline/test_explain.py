@@ -401,3 +401,22 @@ def test_operators_that_an_earlier_phase_took_are_told() -> None:
     assert found.missing["own_pad"][-1] == "the model has them; pad_into_conv (fold_weights) took p, y"
     bare = explain(net("    y = Conv(x, W)\n    return y\n"), "own_pad", rules=[own])
     assert bare.missing["own_pad"] and not any("took" in line for line in bare.missing["own_pad"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "finals"),
+    [
+        ("x", "an input, f32[2,1024,1024], read by m, n", 1),
+        ("W", "a constant, f32[1024,4], read by m", 0),
+    ],
+)
+def test_an_input_and_a_constant_are_told_as_what_they_are(name: str, value: str, finals: int) -> None:
+    story = why(parse_graph(GATE), name, device="ascend910b", precision="fp32")
+    assert story.value.replace(", ", ",") == value.replace(", ", ",")
+    assert (story.steps, story.origins, len(story.finals)) == ((), (), finals)
+
+
+def test_an_input_is_no_place_of_a_rule() -> None:
+    with pytest.raises(GerulesError, match=r"x is an input, .*read by m, n") as fault:
+        explain(parse_graph(GATE), node="x")
+    assert fault.value.diagnostics[0].code.code == "E10006"

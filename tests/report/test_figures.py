@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +146,30 @@ def test_stages_tell_what_they_counted() -> None:
     assert dict(report.facts())["written"] == "net.om, 4.9 KiB"
     assert [tuple(row) for row in report.rule_grid().rows] == [("b", "3", "fuse"), ("a", "1", "fuse")]
     assert report.as_json()["output"] == {"path": "net.om", "size_bytes": 5000}
+
+
+@pytest.mark.parametrize(
+    ("n_inserted", "n_before", "n_after", "n_left", "told", "since"),
+    [
+        (
+            19, 2, 21, 10,
+            "19 Casts beside 2 of the model", "21 Casts after precision; since then 11 merged or fused",
+        ),
+        (1, 0, 1, 3, "1 Cast", "1 Cast after precision; since then 2 added"),
+        (2, 0, 2, 2, "2 Casts", None),
+    ],
+)  # fmt: skip
+def test_counts_of_casts_add_up(
+    n_inserted: int, n_before: int, n_after: int, n_left: int, told: str, since: str | None
+) -> None:
+    counts = {"n_casts": n_inserted, "n_casts_before": n_before, "n_casts_after": n_after}
+    stages = [stage("precision", 4, 6, mode="fp16", **counts)]
+    report = CompileReport(replace(SUMMARY, n_casts=n_left), stages)
+    ((_, _, what, _),) = report.stage_grid().rows
+    assert what == f"fp16, 0 lowered, 0 kept, {told}"
+    facts = report.facts()
+    assert (("", since) in facts) is (since is not None)
+    assert n_before + n_inserted == n_after
 
 
 # ---------------------------------------------------------------- tables
