@@ -23,6 +23,9 @@ _FLAGS: Final = frozenset({
 })  # fmt: skip
 """Whole numbers that are 0 or 1; schemas do not say so."""
 
+_FLOAT_TYPES: Final = frozenset({"softmax_precision", "stash_type"})
+"""Element types to compute in, which are floats; schemas do not say so."""
+
 _BY_KIND: Final[Mapping[str, tuple[object, ...]]] = {
     "int": (0, 1, 2, -1, 3),
     "float": (0.5, 2.0, 1.0, 0.0, -1.0, 0.125),
@@ -75,6 +78,8 @@ def values_for(spec: AttrSpec | None, name: str) -> list[object]:
     values: Sequence[object] = _TEXTS.get(name, ()) if kind == "string" else _BY_KIND.get(kind, ())
     if name in _FLAGS:
         values = (0, 1)
+    if name in _FLOAT_TYPES and kind == "dtype":
+        values = FLOATS
     return [value for value in values if spec is None or value != spec.default]
 
 
@@ -91,7 +96,8 @@ def value_near(value: object, name: str, random: np.random.Generator) -> object:
             texts = _TEXTS.get(name, (value,))
             return texts[int(random.integers(len(texts)))]
         case DType():
-            return DTYPES[int(random.integers(len(DTYPES)))]
+            dtypes = FLOATS if name in _FLOAT_TYPES else DTYPES
+            return dtypes[int(random.integers(len(dtypes)))]
         case tuple():
             items = list(cast("tuple[object, ...]", value))
             what = int(random.integers(4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+import numpy as np
 import pytest
 
 from gerules.cli.rules import DEFAULT_GENERATED
@@ -11,7 +12,9 @@ from gerules.dsl.book import RuleBook
 from gerules.dsl.load import load_rules
 from gerules.dsl.syntax import GivenValue, RuleTest
 from gerules.errors import Source
+from gerules.ir import DType
 from gerules.ops import Schemas
+from gerules.report.attr_values import FLOATS, value_near, values_for
 from gerules.report.rule_bench import Bench, seed_of
 from gerules.report.rule_graphs import instances
 from gerules.report.rule_inputs import Unbuildable
@@ -201,6 +204,15 @@ def test_a_zero_in_a_shape_is_written_out():
     (item,) = (item for item in found.test.inputs if item.name.name == "s")
     assert isinstance(item, GivenValue) and item.elements is not None
     assert item.elements.kind == "list" and 0 in item.elements.values
+
+
+def test_what_is_computed_in_is_a_float_type():
+    spec = Schemas().get("Attention")
+    assert spec is not None
+    kinds = spec.attrs["softmax_precision"]
+    assert set(values_for(kinds, "softmax_precision")) == set(FLOATS)
+    near = [value_near(DType.F32, "softmax_precision", np.random.default_rng(seed)) for seed in range(40)]
+    assert set(near) == set(FLOATS)
 
 
 def test_a_reader_outside_stays_only_where_it_matters():
