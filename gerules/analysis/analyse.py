@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Final
 
 from gerules.analysis.absent import absent_needs
-from gerules.analysis.compiling import uncompiled
 from gerules.analysis.exactness import missing_inexact
 from gerules.analysis.guards import dead_guards
 from gerules.analysis.overlap import Overlaps
@@ -18,6 +17,7 @@ from gerules.analysis.unused import unused_declarations
 from gerules.analysis.wildcards import hidden_parameters
 from gerules.dsl.book import RuleBook
 from gerules.dsl.syntax import Rule
+from gerules.engine.compiling import uncompiled
 from gerules.engine.define_schema import register_defines
 from gerules.engine.evaluation import RuleContext
 from gerules.errors import Diagnostic

@@ -13,6 +13,7 @@ import numpy as np
 
 from gerules.dsl import Environment, RuleBook, RuleError, Selection, TextDevice, load_rules, select_rules
 from gerules.dsl.check_ops import calls_of
+from gerules.dsl.expr import Scope
 from gerules.dsl.fusion_patterns import PATTERNS
 from gerules.dsl.load import shown_path
 from gerules.dsl.registry import Function
@@ -21,10 +22,12 @@ from gerules.dsl.shipped import rules_folder
 from gerules.dsl.syntax import PlainOp, Rule
 from gerules.dsl.values import Value
 from gerules.engine.candidate import Infer
+from gerules.engine.compiling import uncompiled
 from gerules.engine.define import define_extra, expand_define, make_infer
 from gerules.engine.define_schema import register_defines
 from gerules.engine.evaluation import RuleContext
 from gerules.engine.phases import PhaseRunner
+from gerules.engine.vocabulary import Vocabulary
 from gerules.errors import Faults, Source, table
 from gerules.ir import Attr, Const, Graph, Node, ValueType
 from gerules.ops import Extra, Schemas
@@ -67,8 +70,9 @@ def shipped_rules(
         faults: Gets the faults of rules of more files, which are left out; see `gerules.dsl.load_rules`.
 
     Raises:
-        TextError, RuleError: as `gerules.dsl.load_rules`; every fault of every file. E40128 for a registered
-            pattern, E40129 for a Python file.
+        TextError, RuleError: as `gerules.dsl.load_rules`; every fault of every file; then E40032 to
+            E40035 for rules of more files that cannot be compiled. E40128 for a registered pattern, E40129
+            for a Python file.
     """
     texts: list[RuleInput] = []
     for item in extra:
@@ -84,7 +88,21 @@ def shipped_rules(
             book = _with_patterns(book, patterns)
     if texts or functions is not None:
         book = load_rules(texts, schemas=Schemas(), base=book, functions=functions, faults=faults)
+        if faults is None:  # who collects them looks at the programs too
+            _check_programs(book)
     return replace(book, warnings=(*warnings, *book.warnings)) if warnings else book
+
+
+def _check_programs(book: RuleBook) -> None:
+    """Raise RuleError E40032 to E40035 for rules that do not come with gerules and cannot be compiled."""
+    known = own_rules().rule_by_name
+    params = resolve_params(book)
+    context = RuleContext(Scope({}, params, book.op_sets, None, book.functions), book.patterns)
+    others = [rule for rule in book.rules if rule.name.name not in known]
+    vocabulary = Vocabulary(book.op_sets, book.patterns, params)
+    found = uncompiled(others, context, vocabulary, Schemas())
+    if found:
+        raise RuleError([item for items in found.values() for item in items])
 
 
 @lru_cache(maxsize=4)

@@ -82,12 +82,14 @@ def test_truncated_om(run: Run, om: Path, tmp_path: Path, command: str, n_bytes:
     assert codes(result.stderr)[0].startswith("E8")
 
 
-@pytest.mark.parametrize("command", [("rules", "check"), ("rules", "test")])
-def test_faulty_rules(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("command", "summary"), [("check", "1 file, 0 rules: 1 error\n"), ("test", "")])
+def test_faulty_rules(run: Run, tmp_path: Path, command: str, summary: str) -> None:
     path = tmp_path / "own.ger"
     path.write_text("gerules 1\nrule a in x:\n    match: y = Relu(x\n", encoding="utf-8")
-    text = fails(run, "E40001", *command, path)
-    assert "own.ger:" in text and "^" in text
+    result = run("rules", command, path)
+    assert result.exit_code == 1 and codes(result.stderr) == ["E40001"]
+    assert "own.ger:" in result.stderr and "^" in result.stderr
+    assert result.stdout == summary
 
 
 def test_faulty_rules_of_a_compile_tell_every_fault(run: Run, model: Path, tmp_path: Path) -> None:
@@ -97,6 +99,19 @@ def test_faulty_rules_of_a_compile_tell_every_fault(run: Run, model: Path, tmp_p
     )
     text = fails(run, "E40003", "compile", model, "-o", tmp_path / "o.om", "--rules", path)
     assert len(codes(text)) >= 2 and "Rellu" in text and "own.ger:3:" in text
+
+
+def test_rules_that_cannot_be_compiled_stop_a_compile_that_does_not_need_them(
+    run: Run, model: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "own.ger"
+    path.write_text(
+        "gerules 1\nrule apart in x:\n    match:\n        y = Tan(x)\n        z = Atan(w)\n"
+        "    rewrite:\n        y = Tan(w)\n        z = Atan(x)\n",
+        encoding="utf-8",
+    )
+    text = fails(run, "E40035", "compile", model, "-o", tmp_path / "o.om", "--rules", path)
+    assert "own.ger:5:9" in text
 
 
 @pytest.mark.parametrize(
