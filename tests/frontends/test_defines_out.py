@@ -260,3 +260,46 @@ def test_a_define_is_said_at(op: str, opset: int, tmp_path: Path) -> None:
     again = gerules.load(out)
     assert [node.op for node in again.nodes.values()] == [op]
     assert not any(node.bodies for node in again.nodes.values())
+
+
+RMS_NORM: Final = """graph g:
+    opset {opset}
+    input a: f16[4, 4]
+    input b: f16[4, 4]
+    eps: const f32[] = 1e-08
+    g: const f16[4] = [1.0, 0.5, 2.0, -1.0]
+    x = Add(a, b)
+    w = Cast(x, to=f32)
+    s = Mul(w, w)
+    v = ReduceMean(s{axes}, keepdims=1)
+    e = Add(v, eps)
+    r = Sqrt(e)
+    n = Div(w, r)
+    h = Cast(n, to=f16)
+    y: f16[4, 4] = Mul(h, g)
+    return {outputs}
+"""
+HARD_ROWS: Final = ((0, 0, 0, 0), (1e-4, 2e-4, 0, 1e-4), (300, 400, 500, 600), (1000, 2000, -3000, 4000))
+"""Zeros, squares that float16 rounds to zero, and squares that it cannot hold."""
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18, 23, 24])
+@pytest.mark.parametrize("outputs", ["y", "y, x"])
+def test_a_norm_of_float16_is_taken_in_float32(opset: int, outputs: str, tmp_path: Path) -> None:
+    text = RMS_NORM.format(opset=opset, axes=", axes=[-1]" if opset < 18 else ", ax", outputs=outputs)
+    if opset >= 18:
+        text = text.replace("    eps:", "    ax: const i64[1] = [-1]\n    eps:")
+    (tmp_path / "g.graph").write_text(text)
+    graph = gerules.load(tmp_path / "g.graph")
+    fused, trace = gerules.rewrite(graph)
+    assert [applied.rule for applied in trace.applications] == ["rms_norm", "add_rms_norm"]
+    gerules.save(graph, tmp_path / "before.onnx")
+    gerules.save(fused, tmp_path / "after.onnx")
+    rows = np.array(HARD_ROWS, np.float16)
+    feeds = {"a": rows / np.float16(2), "b": rows / np.float16(2)}
+    want = ort_outputs(tmp_path / "before.onnx", feeds)
+    got = ort_outputs(tmp_path / "after.onnx", feeds)
+    assert want.keys() == got.keys()
+    for name, array in want.items():
+        assert np.isfinite(array.astype(np.float32)).all()
+        np.testing.assert_allclose(got[name].astype(np.float32), array.astype(np.float32), rtol=1e-3)

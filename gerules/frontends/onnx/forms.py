@@ -27,6 +27,7 @@ _FIRST_WITH_RESIZE_BY_COORDINATES: Final = 11
 _FIRST_WITH_OPTIONAL_ROI: Final = 13
 _FIRST_WITH_QUANTIZED_AXES: Final = 13
 _FIRST_WITH_LAYER_NORM: Final = 17
+_FIRST_WITH_RMS_NORM: Final = 23
 _FIRST_WITH_BROADCAST_SUMS: Final = 8
 """Source of all: onnx Changelog.md."""
 
@@ -334,6 +335,15 @@ def _layer_norm(draft: Draft) -> bool:
     """The mean and the deviation, taken in float32 as the operator says."""
     if draft.target >= _FIRST_WITH_LAYER_NORM or len(draft.node.outputs) > 1:
         return False
+    return _normalize(draft, is_centred=True)
+
+
+def _rms_norm(draft: Draft) -> bool:
+    """The root of the mean square, taken in float32 as the operator says."""
+    return draft.target < _FIRST_WITH_RMS_NORM and _normalize(draft, is_centred=False)
+
+
+def _normalize(draft: Draft, *, is_centred: bool) -> bool:
     axes = _last_axes(draft)
     wide, found = draft.attr("stash_type"), draft.type(0)
     epsilon = draft.attr("epsilon")
@@ -343,10 +353,11 @@ def _layer_norm(draft: Draft) -> bool:
     x = draft.input(0)
     if found.dtype is not wide:
         x = draft.call("Cast", [x], {"to": wide})
-    apart = draft.call("Sub", [x, draft.call("ReduceMean", [x, draft.ints(axes)])])
-    variance = draft.call("ReduceMean", [draft.call("Mul", [apart, apart]), draft.ints(axes)])
-    deviation = draft.call("Sqrt", [draft.call("Add", [variance, draft.scalar(epsilon, wide)])])
-    normal = draft.call("Div", [apart, deviation])
+    if is_centred:
+        x = draft.call("Sub", [x, draft.call("ReduceMean", [x, draft.ints(axes)])])
+    power = draft.call("ReduceMean", [draft.call("Mul", [x, x]), draft.ints(axes)])
+    root = draft.call("Sqrt", [draft.call("Add", [power, draft.scalar(epsilon, wide)])])
+    normal = draft.call("Div", [x, root])
     if found.dtype is not wide:
         normal = draft.call("Cast", [normal], {"to": found.dtype})
     bias, outputs = draft.input(2), draft.node.outputs
@@ -389,6 +400,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "Pad": _pad,
     "Pow": _pow,
     "QuantizeLinear": _quantize,
+    "RMSNormalization": _rms_norm,
     "Reshape": _reshape,
     "Resize": _resize,
     "Shape": _shape,
