@@ -33,10 +33,14 @@ MOST_OVERLAPS: Final = 100
 
 @dataclass(slots=True)
 class Analysis:
-    """What was found. `stops` says of each phase whether it is proved to end."""
+    """What was found. `stops` says of each phase whether it is proved to end.
+
+    `is_cut`: there were more pairs of rules than are looked at for overlaps.
+    """
 
     diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
     stops: dict[str, bool] = field(default_factory=dict[str, bool])
+    is_cut: bool = False
 
 
 def analyse_rules(
@@ -96,7 +100,10 @@ def analyse_rules(
             warning = missing_inexact(rule, bench)
             found.diagnostics += [warning] if warning is not None else []
     if "overlap" in only:
-        found.diagnostics += islice(Overlaps(survey, bench).pairs(names, on_step), MOST_OVERLAPS)
+        overlaps = Overlaps(survey, bench)
+        pairs = list(islice(overlaps.pairs(names, on_step), MOST_OVERLAPS))
+        found.diagnostics += pairs
+        found.is_cut = overlaps.is_cut or len(pairs) == MOST_OVERLAPS
     return found
 
 

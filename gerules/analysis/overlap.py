@@ -16,6 +16,7 @@ from typing import Final
 
 from gerules.analysis.applying import apply_once
 from gerules.analysis.merged import Reading, merged_graphs, unifications
+from gerules.analysis.root_index import RootIndex
 from gerules.analysis.settings import RunningPhase, Surroundings, Surveyed
 from gerules.analysis.unify import Unifier
 from gerules.analysis.variants import TooMany, variants
@@ -34,6 +35,12 @@ from gerules.report.rule_inputs import Unbuildable
 
 MOST_VARIANTS: Final = 64
 """Variants of one pattern that are unified with those of another."""
+
+MOST_PAIRS: Final = 20_000
+"""Pairs of rules whose patterns are compared, of all phases together."""
+
+MOST_TRIED: Final = 2_000
+"""Pairs of rules with a common root that are looked at closely, of all phases together."""
 
 _MOST_GRAPHS: Final = 12
 """Graphs on which two rules are tried."""
@@ -58,6 +65,10 @@ class Overlaps:
         self._bench = bench
         self._readings: dict[str, list[Reading]] = {}
         self._seen: set[tuple[str, str]] = set()
+        self._n_compared = 0
+        self._n_tried = 0
+        self.is_cut = False
+        """Whether there were more pairs than are looked at."""
 
     def pairs(
         self, names: Collection[str], on_step: Callable[[str], None] = lambda _name: None
@@ -87,23 +98,26 @@ class Overlaps:
             plans = plan_rules(run, context, then=phase.then, priorities=extra)
         except GerulesError:
             return  # a pattern without operator to start from; the engine says so
-        by_op: dict[str, list[int]] = {}
+        index = RootIndex()
         for place, plan in enumerate(plans.plans):
-            for op in plan.root_ops:
-                by_op.setdefault(op, []).append(place)
-        found = {(a, b) for places in by_op.values() for n, a in enumerate(places) for b in places[n + 1 :]}
-        for a, b in sorted(found):
-            first, second = plans.plans[a], plans.plans[b]
-            key = (first.rule.name.name, second.rule.name.name)
-            if key in self._seen or not any(name in names for name in key):
-                continue
-            self._seen.add(key)
-            if self._unify(first.rule, second.rule):
-                yield (
-                    first,
-                    second,
-                    (a < plans.n_run) != (b < plans.n_run) or _is_decided(first, second, extra),
-                )
+            for reading in self._read(plan.rule):
+                index.add(reading, place)
+        for a, first in enumerate(plans.plans):
+            for b in sorted(place for place in index.near(self._read(first.rule)) if place > a):
+                second = plans.plans[b]
+                key = (first.rule.name.name, second.rule.name.name)
+                if key in self._seen or not any(name in names for name in key):
+                    continue
+                if self._n_compared == MOST_PAIRS or self._n_tried == MOST_TRIED:
+                    self.is_cut = True
+                    return
+                self._seen.add(key)
+                self._n_compared += 1
+                if first.root_ops.isdisjoint(second.root_ops) or not self._unify(first.rule, second.rule):
+                    continue
+                self._n_tried += 1
+                is_run = (a < plans.n_run, b < plans.n_run)
+                yield first, second, is_run[0] != is_run[1] or _is_decided(first, second, extra)
 
     def _unify(self, one: Rule, two: Rule) -> bool:
         pairs = [(a, b) for a in self._read(one) for b in self._read(two)]

@@ -11,7 +11,7 @@ one measure; so may rules whose rewrites all make less in one order of terms (`g
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
 
@@ -61,14 +61,14 @@ class Counts:
 
     removed: Mapping[Name, int]
     added: Mapping[Name, int]
+    change: Mapping[Name, int] = field(init=False)
+    """Added less removed, without what cancels."""
 
-    @property
-    def change(self) -> dict[Name, int]:
-        """Added less removed, without what cancels."""
+    def __post_init__(self) -> None:
         found = dict(self.added)
         for name, count in self.removed.items():
             found[name] = found.get(name, 0) - count
-        return {name: count for name, count in found.items() if count}
+        object.__setattr__(self, "change", {name: count for name, count in found.items() if count})
 
     def __str__(self) -> str:
         parts = [f"- {count} {name}" for name, count in _sorted(self.removed)]
@@ -212,14 +212,19 @@ class Termination:
         """
         owners: list[tuple[Rule, Counts]] = []
         rows: list[Row] = []
+        known: set[tuple[frozenset[tuple[Name, int]], bool]] = set()
         for rule in rules:
             counts = self.counts(rule)
             assert not isinstance(counts, str)
             may_stay = measure is not None and rule.decreases is not None and _text(rule.decreases) == measure
             may_stay = may_stay or rule.name.name in ordered
             for item in counts:
-                owners.append((rule, item))
-                rows.append(Row(item.change, not may_stay))
+                # Of very many rules most ask for the same.
+                key = (frozenset(item.change.items()), may_stay)
+                if key not in known:
+                    known.add(key)
+                    owners.append((rule, item))
+                    rows.append(Row(item.change, not may_stay))
         bounds = {name for row in rows for name in row.counts if isinstance(name, OneOf)}
         for bound in sorted(bounds, key=str):
             sign = 1 if bound.is_lightest else -1

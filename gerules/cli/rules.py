@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -23,6 +23,7 @@ from gerules.cli.options import (
 from gerules.cli.output import show, show_json, show_lines
 
 if TYPE_CHECKING:
+    from gerules.analysis.analyse import Analysis
     from gerules.dsl import RuleBook
     from gerules.dsl.syntax import Rule
     from gerules.errors import Diagnostic, Faults
@@ -125,39 +126,41 @@ def check_command(
 
     wanted = {choose("--only", name, (*ANALYSES, "names")) for name in only or ANALYSES}
     faults = Faults()
-    book = load_book(paths, check_tests=True, faults=faults)
-    names = files_meant(book, paths)
-    chosen = [rule for rule in book.rules if rule.span.source.name in names]
     with Steps("checking rules") as steps:
+        steps.begin("reading")
+        book = load_book(paths, check_tests=True, faults=faults)
+        names = files_meant(book, paths)
+        chosen = [rule for rule in book.rules if rule.span.source.name in names]
         analysis = analyse_rules(book, chosen, only=wanted, on_step=steps.begin)
     own = [item for item in book.warnings if item.span is None or item.span.source.name in names]
     own += [*faults.diagnostics, *analysis.diagnostics]
     n_rules = sum(
         isinstance(item, Rule) for file in book.files if file.source.name in names for item in file.items
     )
-    _tell_checked(own, sorted(names), n_rules, stops=analysis.stops, is_json=json)
+    _tell_checked(own, sorted(names), n_rules, analysis, is_json=json)
 
 
 def _tell_checked(
     found: Sequence[Diagnostic],
     files: Sequence[str],
     n_rules: int,
+    analysis: Analysis,
     *,
-    stops: Mapping[str, bool],
     is_json: bool,
 ) -> None:
     """Write what a check found, warnings first. Ends with FAULT where there are errors."""
     warnings = [item for item in found if item.severity == "warning"]
     errors = [item for item in found if item.severity == "error"]
     if is_json:
-        about = {"files": files, "n_rules": n_rules, "stops": stops}
+        about = {"files": files, "n_rules": n_rules, "stops": analysis.stops, "overlaps_cut": analysis.is_cut}
         told = {"errors": errors, "warnings": warnings}
         show_json({**about, **{key: [item.as_json() for item in items] for key, items in told.items()}})
     else:
         warn([*warnings, *errors])
         counts = [(len(errors), "error"), (len(warnings), "warning")]
         verdict = ", ".join(_counted(count, what) for count, what in counts if count) or "no faults"
-        show(f"{_counted(len(files), 'file')}, {_counted(n_rules, 'rule')}: {verdict}")
+        more = "; not all pairs of rules were looked at for overlaps" if analysis.is_cut else ""
+        show(f"{_counted(len(files), 'file')}, {_counted(n_rules, 'rule')}: {verdict}{more}")
     if errors:
         raise typer.Exit(FAULT)
 
