@@ -20,7 +20,7 @@ from gerules.cli.export_pass import export_pass_command
 from gerules.cli.find import find_command
 from gerules.cli.fmt import fmt_command
 from gerules.cli.guard import FAULT, is_broken_pipe, silence_stdout
-from gerules.cli.interrupts import INTERRUPTED, tell_interrupted
+from gerules.cli.interrupts import interrupted_code, tell_interrupted
 from gerules.cli.ledger import ledger_command
 from gerules.cli.lsp import lsp_command
 from gerules.cli.output import cannot_show, open_streams
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _flush(code if isinstance(code, int) else FAULT if code else 0)
     except KeyboardInterrupt:
         tell_interrupted()
-        return INTERRUPTED
+        return interrupted_code()
     except OSError as error:
         return _end_of_stdout(error, 0)
     return _flush(0)

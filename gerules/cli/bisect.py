@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 import typer
 
 from gerules.cli.guard import DIFFERENT, guarded
-from gerules.cli.interrupts import INTERRUPTED
+from gerules.cli.interrupts import interrupted_code
 from gerules.cli.options import (
     DebugOption,
     InputsOption,
@@ -138,7 +138,7 @@ def bisect_command(
         if written:
             show(Text(f"written: {', '.join(printable_line(str(path)) for path in written)}"))
     code = {"within tolerance": 0, "not the rules": NOT_THE_RULES, "the plan": NOT_THE_RULES}.get(
-        found.verdict, INTERRUPTED if found.verdict == "interrupted" else DIFFERENT
+        found.verdict, interrupted_code() if found.verdict == "interrupted" else DIFFERENT
     )
     if code:
         raise typer.Exit(code)

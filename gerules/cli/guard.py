@@ -15,7 +15,7 @@ from typing import Final, NoReturn, ParamSpec
 import typer
 
 from gerules.cli.errors import CliError
-from gerules.cli.interrupts import INTERRUPTED, let_commands_hear, tell_interrupted
+from gerules.cli.interrupts import interrupted_code, let_commands_hear, tell_interrupted
 from gerules.cli.output import show_json
 from gerules.errors import Diagnostic, GerulesError, render, table
 
@@ -80,9 +80,9 @@ def warn(diagnostics: Sequence[Diagnostic]) -> None:
 
 
 def interrupted() -> NoReturn:
-    """Say that Ctrl-C was heard, and end."""
+    """Say that an interrupt was heard, and end."""
     tell_interrupted()
-    raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(interrupted_code())
 
 
 def is_broken_pipe(error: OSError) -> bool:

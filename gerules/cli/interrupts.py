@@ -1,4 +1,4 @@
-"""What Ctrl-C does before a command has begun: it ends the process at once, with nothing open yet."""
+"""What Ctrl-C and SIGTERM do: before a command has begun they end the process, with nothing open yet."""
 
 from __future__ import annotations
 
@@ -9,25 +9,36 @@ import sys
 from types import FrameType
 from typing import Final
 
-INTERRUPTED: Final = 130
-"""The exit code of an interrupted program. Source: the convention of shells, 128 + SIGINT."""
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _told: list[bool] = []
+_heard: list[int] = []
+"""Numbers of the signals that came."""
+
+
+def interrupted_code() -> int:
+    """Return the exit code of an interrupted program: 130 by Ctrl-C, 143 by SIGTERM.
+
+    Source: the convention of shells, 128 and the number of the signal.
+    """
+    return 128 + (_heard[0] if _heard else signal.SIGINT)
 
 
 def leave_at_interrupts() -> None:
     """End at once from here on. Modules that are half read may swallow an exception, or change it."""
-    signal.signal(signal.SIGINT, _leave)
+    for number in _SIGNALS:
+        signal.signal(number, _leave)
 
 
 def let_commands_hear() -> None:
     """Let an interrupt be an exception again: from here on a command knows what it has open."""
-    if signal.getsignal(signal.SIGINT) is _leave:
-        signal.signal(signal.SIGINT, _raise)
+    for number in _SIGNALS:
+        if signal.getsignal(number) is _leave:
+            signal.signal(number, _raise)
 
 
 def tell_interrupted() -> None:
-    """Say once that Ctrl-C was heard."""
+    """Say once that an interrupt was heard."""
     if not _told:
         _told.append(True)
         print("interrupted; nothing was left half-written", file=sys.stderr, flush=True)
@@ -38,11 +49,12 @@ def end_interrupted() -> None:
     tell_interrupted()
     with contextlib.suppress(OSError):
         sys.stdout.flush()
-    os._exit(INTERRUPTED)
+    os._exit(interrupted_code())
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt, but not into a module that is being read: compiled ones abort on it."""
+    _heard.append(number)
     while frame is not None:
         if frame.f_globals.get("__name__") == "importlib._bootstrap":
             end_interrupted()
@@ -51,4 +63,5 @@ def _raise(number: int, frame: FrameType | None) -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
+    _heard.append(number)
     end_interrupted()

@@ -13,7 +13,6 @@ import typer
 
 from gerules.cli.errors import CliError
 from gerules.cli.guard import FAULT, guarded
-from gerules.cli.interrupts import INTERRUPTED
 from gerules.errors import table
 
 
@@ -37,7 +36,8 @@ def lsp_command(
     if sys.stdin.isatty():
         print("a language server speaks to an editor, not to people; Ctrl-C ends it", file=sys.stderr)
     # Reading from stdin cannot be interrupted by an exception, so the process ends here and now.
-    signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _frame: os._exit(128 + number))
     logging.basicConfig(level=logging.DEBUG if log else logging.ERROR, stream=sys.stderr)
     if not log:
         # It writes a traceback for every answer that says why something cannot be done.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gerules.cli.interrupts import INTERRUPTED, end_interrupted, leave_at_interrupts
+from gerules.cli.interrupts import end_interrupted, interrupted_code, leave_at_interrupts
 
 
 def main() -> int:
@@ -11,6 +11,6 @@ def main() -> int:
     from gerules.cli.app import main as run
 
     code = run()
-    if code == INTERRUPTED:
+    if code == interrupted_code():
         end_interrupted()
     return code

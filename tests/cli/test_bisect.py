@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,6 +71,20 @@ def test_an_interrupt_shows_the_best_so_far(
     monkeypatch.setattr(search, "find_smallest", interrupt)
     result = run("bisect", residual, "--rules", wrong)
     assert result.exit_code == 130 and "interrupted: this is the smallest set" in result.stdout
+
+
+def test_sigterm_shows_the_best_so_far_too(residual: Path, wrong: Path) -> None:
+    code = f"""
+import os, signal, sys
+from gerules.cli.start import main
+from gerules.pipeline import bisect as search
+
+search.find_smallest = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)
+sys.argv[1:] = ["bisect", {str(residual)!r}, "--rules", {str(wrong)!r}]
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 143 and "interrupted: this is the smallest set" in done.stdout, done.stderr
 
 
 def test_faults_have_codes(run: Run, residual: Path, tmp_path: Path) -> None:

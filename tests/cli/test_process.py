@@ -67,7 +67,8 @@ def test_a_reader_who_leaves_is_no_fault(stem: Path, arguments: tuple[str, ...])
     assert process.wait() == 1
 
 
-def test_ctrl_c_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_is_one_line_and_leaves_nothing(tmp_path: Path, number: int, code: int) -> None:
     lines = "".join(f"    v{i} = Tanh({'x' if i == 0 else f'v{i - 1}'})\n" for i in range(30_000))
     path = tmp_path / "long.graph"
     path.write_text(f"graph long:\n    input x: f32[2]\n{lines}    return v29999\n", encoding="utf-8")
@@ -76,9 +77,9 @@ def test_ctrl_c_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
     )  # fmt: skip
     time.sleep(1.5)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
+    assert process.returncode == code, errors
     assert out == b""
     assert errors == b"interrupted; nothing was left half-written\n"
     assert [item.name for item in tmp_path.iterdir()] == ["long.graph"]
@@ -168,20 +169,25 @@ def test_colours_of_the_runner_do_not_leak(run: Run) -> None:
     assert "\x1b" not in run("devices").stdout
 
 
-def test_ctrl_c_while_modules_are_read() -> None:
+@pytest.mark.parametrize(("name", "exit_code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_an_interrupt_while_modules_are_read(name: str, exit_code: int) -> None:
     code = """
 import os, signal, sys
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == "gerules.cli.app":
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.NUMBER)
 
 sys.meta_path.insert(0, Interrupt())
 from gerules.cli.start import main
 main()
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+        [sys.executable, "-c", code.replace("NUMBER", name)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert (done.returncode, done.stderr) == (130, "interrupted; nothing was left half-written\n")
+    assert (done.returncode, done.stderr) == (exit_code, "interrupted; nothing was left half-written\n")
