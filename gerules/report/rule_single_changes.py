@@ -143,11 +143,14 @@ class SingleChanges:
             yield [replace(test, inputs=tuple(inputs))]
 
     def _elements(self, test: RuleTest) -> Iterator[Group]:
-        """Yield zero and negative constants, special inputs, large ones; last wider ranges."""
+        """Yield elements not alike, constants 0 or negative, inputs special or large; last wider ranges."""
         values = [(place, item) for place, item in self._values(test) if item.elements is None]
         free = [(place, item) for place, item in values if item.low is None]
         ranged = [(place, item) for place, item in values if item.low is not None]
         consts = [(place, item) for place, item in free if item.type is not None and item.type.is_const]
+        for place, item in self._values(test):
+            if item.elements is not None and item.elements.kind == "fill":
+                yield [with_item(test, place, replace(item, elements=None))]
         for number in (0, -1):
             for place, item in consts:
                 elements = Elements(item.span, "fill", (number,))

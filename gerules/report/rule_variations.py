@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final, TypeVar
 
 import numpy as np
@@ -143,7 +144,10 @@ class Variations:
         even = [(with_equal_sizes(found), found) for found in attrs]
         return [
             *(self._shuffled(even[half::2]) for half in (0, 1)),
-            self._shuffled((item,) for found in attrs for item in (found, with_equal_elements(found))),
+            chain(
+                self._shuffled((with_equal_elements(found),) for found in attrs),
+                self._shuffled((found,) for found in attrs),
+            ),
             self._shuffled((found,) for found in self._each_part(test)),
         ]
 
