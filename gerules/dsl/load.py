@@ -104,7 +104,7 @@ def _load_sound(
             item
             for item in found
             if id(item) in inside
-            and not (item.code is table.UNKNOWN_RULE and item.facts["name"] in loader.left_out)
+            and not (item.code is table.UNKNOWN_OVERRIDDEN and item.facts["name"] in loader.left_out)
         ]
     errors = [item for item in found if item.severity == "error"]
     bad = {inside[id(item)].name.name if id(item) in inside else "" for item in errors}

@@ -6,7 +6,7 @@ or a rank that is not known when the pass runs makes the whole condition fail, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,6 +40,12 @@ DT: Final[Mapping[DType, tuple[int, str]]] = {
     DType.BF16: (27, "DT_BF16"),
 }  # fmt: skip
 """Number and name of element types there."""
+
+_FAMILIES: Final[Mapping[str, Callable[[DType], bool]]] = {
+    "is_float": lambda dtype: dtype.is_float,
+    "is_integer": lambda dtype: dtype.is_integer,
+}
+"""Questions to an element type, by the names of the functions that rules ask them with."""
 
 _NAMES: Final = {dtype.value: dtype for dtype in DT}
 
@@ -193,6 +199,8 @@ class Writer:
             inner = args[0]
             if isinstance(inner.operand, Ref) and inner.name.name == "shape":
                 return self._of_type(self._desc(inner.operand.name, expr), "rank", expr)
+        if name in _FAMILIES and len(args) == 1:
+            return self._is_of_family(name, self.write(args[0]), expr)
         descs = [self._desc(arg.name, expr) for arg in args if isinstance(arg, Ref)]
         if len(descs) != len(args):
             raise self._refuse(expr)
@@ -211,6 +219,14 @@ class Writer:
                 return const_number(descs[0])
             case _:
                 raise self._refuse(expr)
+
+    def _is_of_family(self, family: str, dtype: Code, expr: Expr) -> Code:
+        if dtype.kind != "dtype":
+            raise self._refuse(expr)
+        known = sorted(number for kind, number in DT.items() if _FAMILIES[family](kind))
+        numbers = ", ".join(str(number) for number, _ in known)
+        tests = " || ".join(f"{dtype.cpp} == ge::{text}" for _, text in known)
+        return Code(f"{dtype.python} in ({numbers})", f"({tests})", "bool")
 
     def _desc(self, name: str, expr: Expr) -> Desc:
         found = self.names.get(name)

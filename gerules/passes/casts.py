@@ -83,6 +83,8 @@ class _GraphConversion:
                 self.with_bodies(node)
             elif self.concerns(node):
                 self.node(node)
+            elif any(value in self.at for value in node.inputs):
+                self.put(node, [self.now(value) for value in node.inputs], None)
             if keeps_border:
                 for value in node.writes():
                     if value in self.graph.output_set:

@@ -52,6 +52,7 @@ rule slope in my.moves "A slope is kept":
         y = Neg(LeakyRelu(Neg(x), alpha=a))
     where:
         a < 1.0 and x.dtype != f16         else "it is steep, or half as wide"
+        is_float(x.dtype) and not is_integer(x.dtype) else "whole numbers"
     rewrite:
         y = LeakyRelu(x, alpha=a)
 

@@ -167,6 +167,28 @@ graph g:
     assert dtypes(graph, "a", "k") == ["f16", "i64"]
 
 
+def test_what_reads_a_needless_cast_of_the_model_reads_its_input() -> None:
+    """Also where the reader itself has nothing to lower, since it is in float16 already."""
+    graph, _ = converted(
+        """
+graph g:
+    opset 18
+    input x: f16[2, 4]
+    g: const f16[4] = fill(2.0)
+    w = Cast(x, to=f32)
+    s = Sigmoid(w)
+    n = Cast(s, to=f16)
+    y: f16[2, 4] = Mul(n, g)
+    return y
+""",
+        "force_fp16",
+    )
+    assert ops(graph) == ["Sigmoid", "Mul"]
+    made = {value for node in graph.nodes.values() for value in node.writes()}
+    read = {value for node in graph.nodes.values() for value in node.reads()}
+    assert read <= made | set(graph.inputs) | set(graph.consts)
+
+
 def test_double_becomes_single() -> None:
     graph, _ = converted(
         "graph g:\n    opset 18\n    input x: f64[2]\n    a = Neg(x)\n    b = Abs(a)\n    return b\n", "fp16"
