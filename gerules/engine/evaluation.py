@@ -133,7 +133,6 @@ class MatchEvaluator:
         questions = Questions(site, context.tags)
         self.folds = FoldMemory()
         self.base = dsl.Scope(given.names, given.params, given.opsets, questions, given.functions)
-        self._viewers = self._make_viewers()
         self._sights: dict[tuple[int, int], _Sight] = {}
         """By the identities of an expression and a scope."""
 
@@ -151,50 +150,22 @@ class MatchEvaluator:
         if sight is None:
             names = names_of(expr)
             places = [
-                (name, slot, self._viewers[scope.kinds[name]])
+                (name, slot, _VIEWERS[scope.kinds[name]])
                 for name, slot in scope.slots.items()
                 if name in names
             ]
             sight = self._sights[id(expr), id(scope)] = _Sight(expr, scope, places)
-        base, slots = self.base, m.slots
+        base, site, slots = self.base, self.site, m.slots
         found = dict(base.names)
         for name, slot, viewer in sight.places:
-            found[name] = _viewed(slots[slot], viewer)
+            found[name] = _viewed(site, slots[slot], viewer)
         if more is not None:
             found.update(more)
         return dsl.Scope(found, base.params, base.opsets, base.graph, base.functions)
 
     def view(self, bound: object, kind: Kind) -> Value:
         """Return what is in a slot as expressions see it."""
-        return _viewed(bound, self._viewers[kind])
-
-    def _make_viewers(self) -> dict[Kind, _Viewer]:
-        viewers: dict[Kind, Callable[..., Value]] = {
-            Kind.VALUE: self.value_view,
-            Kind.VALUES: self._values_view,
-            Kind.ATTRS: _attrs_view,
-            Kind.DIM: _dim,
-            Kind.DIMS: _dims,
-            Kind.OP: _op_view,
-            Kind.CHAIN: self._chain_view,
-            Kind.ATTR: _as_bound,
-            Kind.DTYPE: _as_bound,
-            Kind.RESULT: _as_bound,
-        }
-        return viewers
-
-    def _values_view(self, values: tuple[int, ...]) -> Value:
-        return tuple([self.value_view(value) for value in values])
-
-    def _chain_view(self, path: Path) -> Value:
-        return ChainView(
-            tuple([_op_view(node) for node in path.nodes]), tuple(map(self.value_view, path.side_inputs))
-        )
-
-    def value_view(self, value: int) -> ValueView:
-        """Return a value of the graph as expressions see it."""
-        record = self.site.values[value]
-        return ValueView(value, record.name or f"%{value}", record.type, self.site.consts.get(value))
+        return _viewed(self.site, bound, _VIEWERS[kind])
 
 
 def names_of(expr: Expr) -> frozenset[str]:
@@ -202,8 +173,8 @@ def names_of(expr: Expr) -> frozenset[str]:
     return frozenset([part.name for part in walk(expr) if isinstance(part, Ref)])
 
 
-_Viewer = Callable[[Any], Value]
-"""Makes what expressions see of what a slot holds. Takes what its kind says."""
+_Viewer = Callable[[Site, Any], Value]
+"""Makes what expressions see of what a slot holds, which is what its kind says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,32 +186,64 @@ class _Sight:
     places: Sequence[tuple[str, int, _Viewer]]
 
 
-def _viewed(bound: object, viewer: _Viewer) -> Value:
+def _viewed(site: Site, bound: object, viewer: _Viewer) -> Value:
     if bound is None or bound is UNBOUND:
         return None
     if isinstance(bound, list):  # collected over a group
-        return tuple([_viewed(item, viewer) for item in cast("list[object]", bound)])
-    return viewer(bound)
+        return tuple([_viewed(site, item, viewer) for item in cast("list[object]", bound)])
+    return viewer(site, bound)
 
 
-def _attrs_view(attrs: Mapping[str, Attr]) -> Value:
+def _value_view(site: Site, value: int) -> ValueView:
+    record = site.values[value]
+    return ValueView(value, record.name or f"%{value}", record.type, site.consts.get(value))
+
+
+def _values_view(site: Site, values: tuple[int, ...]) -> Value:
+    return tuple([_value_view(site, value) for value in values])
+
+
+def _attrs_view(_: Site, attrs: Mapping[str, Attr]) -> Value:
     return {name: value_of_attr(attr) for name, attr in attrs.items()}
 
 
-def _op_view(node: Node) -> OpView:
+def _op_view(_: Site, node: Node) -> OpView:
     return OpView(node.op, node.id)
 
 
-def _as_bound(value: Value) -> Value:
+def _chain_view(site: Site, path: Path) -> Value:
+    sides = tuple([_value_view(site, value) for value in path.side_inputs])
+    return ChainView(tuple([_op_view(site, node) for node in path.nodes]), sides)
+
+
+def _as_bound(_: Site, value: Value) -> Value:
     return value
+
+
+def _dim_view(_: Site, dim: Dim) -> Value:
+    return _dim(dim)
+
+
+def _dims_view(_: Site, dims: tuple[Dim, ...]) -> Value:
+    return tuple([_dim(dim) for dim in dims])
+
+
+_VIEWERS: Final[Mapping[Kind, _Viewer]] = {
+    Kind.VALUE: _value_view,
+    Kind.VALUES: _values_view,
+    Kind.ATTRS: _attrs_view,
+    Kind.DIM: _dim_view,
+    Kind.DIMS: _dims_view,
+    Kind.OP: _op_view,
+    Kind.CHAIN: _chain_view,
+    Kind.ATTR: _as_bound,
+    Kind.DTYPE: _as_bound,
+    Kind.RESULT: _as_bound,
+}
 
 
 def _dim(dim: Dim) -> Value:
     return dim if isinstance(dim, int) else SymbolicDim(dim)
-
-
-def _dims(dims: tuple[Dim, ...]) -> Value:
-    return tuple([_dim(dim) for dim in dims])
 
 
 def spoken(values: Mapping[str, Value]) -> Iterator[str]:

@@ -13,7 +13,7 @@ Known = tuple[tuple[ValueType, ...], Vector | None]
 
 Key = tuple[object, ...]
 
-_MOST_KEPT: Final = 10_000
+_MOST_KEPT: Final = 50_000
 _LARGEST_COMPARED_BYTES: Final = 64
 """Constants up to this size (shapes, axes, scalars) are told apart by what they hold, others by identity."""
 
